@@ -1,0 +1,44 @@
+"""Settings, read once from the environment and changeable at run time.
+
+`NUMBAGRAD_CACHE_DIR`    folder of compiled kernels (default: the user's cache folder)
+`NUMBAGRAD_NUM_THREADS`  threads of a large kernel (default: the cores this process may use)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# A parallel launch costs about 20 us (waking a sleeping worker), so it pays from some 50 us of work on:
+# 128k elements of a memory-bound map.
+PARALLEL_ELEMENTS = 1 << 17
+
+# Pieces handed to threads. Fixed, never a function of the thread count: results must not depend on it.
+CHUNK_ELEMENTS = 1 << 15
+
+# Arrays at least this large come from the buffer pool: below, malloc recycles well by itself.
+POOL_MIN_BYTES = 1 << 20
+POOL_MAX_BYTES = 1 << 30  # kept for reuse in total
+
+
+def cache_dir() -> Path:
+    """Folder of compiled kernels; created when first written to."""
+    chosen = os.environ.get("NUMBAGRAD_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "numbagrad"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "numbagrad"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numbagrad"
+
+
+def num_threads() -> int:
+    """Threads a large kernel may use."""
+    chosen = os.environ.get("NUMBAGRAD_NUM_THREADS")
+    if chosen:
+        return max(1, int(chosen))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

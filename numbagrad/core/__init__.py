@@ -1,0 +1,1 @@
+"""Arrays, traces, derivatives: what everything else stands on."""

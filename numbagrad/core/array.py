@@ -1,0 +1,207 @@
+"""Array: the user's name for a value, concrete or traced. Values are immutable; assignment rebinds the name.
+
+The operators and methods are attached by numpy/methods.py, which knows the operations; here is only what an
+array is: its value, how it becomes other things, and what it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from numbagrad.core.errors import TracerConversionError, message
+from numbagrad.core.trace import Box, concrete
+
+
+class Array:
+    """An n-dimensional array of numbers on a device. Make one with `numbagrad.numpy.asarray` and friends.
+
+    Shapes: any, 0-d and empty included. Dtypes: bool, all integers, float32/64, complex64/128.
+
+    >>> import numbagrad.numpy as np
+    >>> x = np.asarray([1.0, 2.0])
+    >>> x[0] = 5.0           # the name x now stands for a new value
+    >>> x + 1
+    Array([6., 3.], dtype=float64)
+    """
+
+    __slots__ = ("__weakref__", "_value")
+    __array_priority__ = 1000
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self._value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._value.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._value.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._value.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._value.size * self._value.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the elements are."""
+        return "cpu"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(message("len", "a 0-d array has no length", "shape ()", "at least one axis"))
+        return self.shape[0]
+
+    def __hash__(self) -> NoReturn:
+        raise TypeError(
+            message("hash", "arrays are not hashable", repr(self), "a number", "Use x.item() or id(x) as the key.")
+        )
+
+    def _concrete(self, what: str, instead: str) -> np.ndarray:
+        """The buffer, or the error for a traced value."""
+        value = self._value
+        if isinstance(value, Box):
+            raise TracerConversionError(
+                message(
+                    what,
+                    f"a value traced by `{value.trace.name}` cannot become {what}, its derivative would be lost",
+                    f"a traced {self.dtype} array of shape {self.shape}",
+                    "a concrete array",
+                    instead,
+                )
+            )
+        return value
+
+    def _item(self, what: str) -> Any:
+        value = self._concrete(
+            what,
+            "Keep it an array, use numbagrad.stop_gradient(x) to cut the derivative, or compare (x > 0).",
+        )
+        if value.size != 1:
+            raise TypeError(
+                message(what, "only a single element converts", f"shape {self.shape}", "size 1", "Index it first.")
+            )
+        return value.reshape(()).item()
+
+    def __float__(self) -> float:
+        return float(self._item("float"))
+
+    def __int__(self) -> int:
+        return int(self._item("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._item("complex"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.shape:
+            raise TypeError(message("index", "not an integer scalar", f"{self.dtype}{list(self.shape)}", "an integer"))
+        return int(self._item("index"))
+
+    def __bool__(self) -> bool:
+        if self._value.size != 1:
+            raise ValueError(
+                message(
+                    "bool",
+                    "the truth of several elements is ambiguous",
+                    f"shape {self.shape}",
+                    "size 1",
+                    "Use .any() or .all().",
+                )
+            )
+        return bool(self._item("bool"))
+
+    def __format__(self, spec: str) -> str:
+        if spec and self._value.size == 1 and not isinstance(self._value, Box):
+            return format(self._item("format"), spec)
+        return format(repr(self) if isinstance(self._value, Box) else str(self._value), spec)
+
+    def __repr__(self) -> str:
+        value = self._value
+        if isinstance(value, Box):
+            return f"Array(<traced by {value.trace.name}>, shape={self.shape}, dtype={self.dtype})"
+        text = np.array2string(value, separator=", ", prefix="Array(")
+        return f"Array({text}, dtype={value.dtype})"
+
+    def __str__(self) -> str:
+        return repr(self) if isinstance(self._value, Box) else str(self._value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self._concrete("a NumPy array", "Use numbagrad.numpy functions inside transformed functions.")
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            return value.astype(dtype)
+        if copy:
+            return value.copy()
+        view = value.view(np.ndarray)
+        view.flags.writeable = False
+        return view
+
+    def __reduce__(self) -> Any:
+        value = self._concrete("a pickle", "Pickle it outside the transformed function.")
+        return _restore, (np.ascontiguousarray(value).reshape(value.shape),)
+
+    def __copy__(self) -> Array:
+        return Array(self._value)
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return Array(self._value)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """DLPack capsule of the buffer (shared; do not write to it)."""
+        return self._concrete("a DLPack capsule", "Export it outside the transformed function.").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def item(self, *index: int) -> Any:
+        """The single element, or the one at an index, as a Python number."""
+        if index:
+            return self._concrete("a Python number", "Keep it an array.")[index].item()
+        return self._item("item")
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._concrete("a list", "Keep it an array.").tolist()
+
+    def block_until_ready(self) -> Array:
+        """Wait until computed (at once on the CPU)."""
+        return self
+
+
+class ViewArray(Array):
+    """What basic indexing gives: assigning into it would pass through to another array in NumPy, so it raises."""
+
+    __slots__ = ()
+
+
+def _restore(buffer: np.ndarray) -> Array:
+    return Array(buffer)
+
+
+def is_traced(x: Any) -> bool:
+    """Whether x is an Array that some transform watches."""
+    return isinstance(x, Array) and isinstance(x._value, Box)
+
+
+def concrete_array(x: Any) -> np.ndarray:
+    """The numbers at the bottom of an Array, traced or not: for decisions that carry no derivative."""
+    return concrete(x._value) if isinstance(x, Array) else np.asarray(x)

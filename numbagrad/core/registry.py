@@ -1,0 +1,257 @@
+"""Primitives and the dispatch table.
+
+Every structural primitive is of one of five kinds, so that a derivative rule cannot be forgotten and the two
+modes cannot disagree:
+
+    constant     no derivative, stated
+    linear       a transpose; the JVP is the primitive itself
+    multilinear  linear in each operand apart: one transpose per operand
+    routed       selects inputs: a route computed once, applied by the JVP, transposed by the VJP
+    smooth       a JVP and a VJP in terms of other primitives
+
+Elementwise operations are the sixth, `MapOp` in primitives/elementwise.py: their rules come from the scalar
+algebra. A rule receives values and calls primitives, nothing else; that is why every order works.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.errors import DeviceError, message
+from numbagrad.core.trace import Aval, bind
+
+Rule = Callable[..., Any]
+
+PRIMITIVES: dict[str, Any] = {}  # by name: Primitive, and the MapOp of every atom
+
+# device -> primitive name -> kernel(*buffers, **params) -> buffer, or a tuple of buffers
+TABLE: dict[str, dict[str, Callable[..., Any]]] = {"cpu": {}}
+
+
+def register_kernel(primitive: Primitive | str, device: str = "cpu") -> Callable[[Rule], Rule]:
+    """Put a kernel into the dispatch table: `kernel(*buffers, **params) -> buffer(s)`. Replaces what is there.
+
+    On the CPU buffers are NumPy arrays, which a kernel must not write to.
+    """
+    name = primitive if isinstance(primitive, str) else primitive.name
+
+    def register(kernel: Rule) -> Rule:
+        TABLE.setdefault(device, {})[name] = kernel
+        found = PRIMITIVES.get(name)
+        if found is not None:
+            found.forget_kernels()
+        return kernel
+
+    return register
+
+
+def lookup(name: str, device: str, homes: dict[str, str]) -> Callable[..., Any]:
+    """The kernel of a primitive on a device; its module is imported when first needed."""
+    kernel = TABLE.setdefault(device, {}).get(name)
+    if kernel is None:
+        home = homes.get(device)
+        if home is None:
+            have = [d for d in TABLE if name in TABLE[d] or d in homes]
+            raise DeviceError(message(name, f"no kernel for device {device!r}", f"kernels for {have}", device))
+        module, _, attribute = home.partition(":")
+        kernel = getattr(importlib.import_module(module), attribute)
+        TABLE[device][name] = kernel
+    return kernel
+
+
+class Primitive:
+    """A structural operation. Call it with values; parameters are keywords."""
+
+    kind = "constant"
+    elementwise = False
+    linear_in: tuple[int, ...] = ()
+
+    def __init__(self, name: str, kernels: dict[str, str], *, outputs: int = 1, doc: str = "") -> None:
+        if name in PRIMITIVES:
+            raise ValueError(message("Primitive", "the name is taken", name, "a name of its own"))
+        self.name, self.homes, self.outputs, self.doc = name, kernels, outputs, doc
+        self._cpu: Callable[..., Any] | None = None
+        PRIMITIVES[name] = self
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, args, params)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} primitive {self.name}>"
+
+    def forget_kernels(self) -> None:
+        """Look the kernel up again at the next call."""
+        self._cpu = None
+
+    def run(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Run the kernel of the operands' device."""
+        kernel = self._cpu
+        if kernel is None:
+            kernel = self._cpu = lookup(self.name, "cpu", self.homes)
+        return kernel(*args, **params)
+
+    # What reverse mode keeps of the operands and results, and how it pulls a cotangent back.
+
+    def record(self, args: tuple[Any, ...], needs: tuple[bool, ...], params: dict[str, Any]) -> tuple[Any, Any]:
+        """Result on the level below, and residuals for `pull`."""
+        out = bind(self, args, params)
+        return out, self.save(args, (out,) if self.outputs == 1 else out, needs)
+
+    def advance(self, args: tuple[Any, ...], tangents: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+        """Result and its tangent on the level below."""
+        out = bind(self, args, params)
+        return out, self.push(tangents, args, (out,) if self.outputs == 1 else out, params)
+
+    def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        """Residuals for `pull`."""
+        return None
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
+        """One cotangent per operand (None is zero, or not needed)."""
+        raise AssertionError(f"{self.name} is constant")
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Tangent per output, from tangents per operand (None is zero)."""
+        raise AssertionError(f"{self.name} is constant")
+
+
+class Linear(Primitive):
+    """`transpose(g, *operands, **params)` gives one cotangent per linear operand, of which it sees only Avals."""
+
+    kind = "linear"
+
+    def __init__(
+        self, name: str, kernels: dict[str, str], transpose: Rule, *, linear_in: tuple[int, ...] | None = (0,), **rest: Any
+    ) -> None:
+        super().__init__(name, kernels, **rest)
+        self.transpose = transpose
+        self.all_linear = linear_in is None
+        self.linear_in = linear_in or ()
+
+    def _is_linear(self, k: int) -> bool:
+        return self.all_linear or k in self.linear_in
+
+    def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        return [Aval(a.shape, a.dtype) if self._is_linear(k) else a for k, a in enumerate(args)]
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
+        result = self.transpose(gs[0] if self.outputs == 1 else gs, *saved, **params)
+        result = result if isinstance(result, (tuple, list)) else (result,)
+        if self.all_linear:
+            return result
+        return [result[self.linear_in.index(k)] if k in self.linear_in else None for k in range(len(saved))]
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        if all(t is None for t in tangents):
+            return None
+        filled = [
+            (zeros_like(a) if t is None else t) if self._is_linear(k) else a
+            for k, (t, a) in enumerate(zip(tangents, args, strict=True))
+        ]
+        return bind(self, tuple(filled), params)
+
+
+class Multilinear(Primitive):
+    """`transposes[k](g, *operands, **params)` gives the cotangent of operand k, of which it sees only the Aval."""
+
+    kind = "multilinear"
+
+    def __init__(self, name: str, kernels: dict[str, str], transposes: Sequence[Rule], **rest: Any) -> None:
+        super().__init__(name, kernels, **rest)
+        self.transposes = transposes
+
+    def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        alone = sum(needs) == 1  # the only operand that needs a cotangent is not itself needed for it
+        return [Aval(a.shape, a.dtype) if alone and need else a for a, need in zip(args, needs, strict=True)]
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
+        return [self.transposes[k](gs[0], *saved, **params) if need else None for k, need in enumerate(needs)]
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        total = None
+        for k, t in enumerate(tangents):
+            if t is not None:
+                term = bind(self, (*args[:k], t, *args[k + 1 :]), params)
+                total = term if total is None else accumulate(total, term)
+        return total
+
+
+class Routed(Primitive):
+    """`route(out, *operands, **params)` is computed the same way in both modes; `apply(route, tangents, avals)`
+    sends tangents along it, `transpose(route, g, avals)` cotangents back. Both see only Avals of the operands."""
+
+    kind = "routed"
+
+    def __init__(
+        self, name: str, kernels: dict[str, str], route: Rule, apply: Rule, transpose: Rule, **rest: Any
+    ) -> None:
+        super().__init__(name, kernels, **rest)
+        self.route, self.apply, self.transpose = route, apply, transpose
+
+    def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        return list(args), list(outs)
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
+        args, outs = saved
+        route = self.route(outs[0] if self.outputs == 1 else outs, *args, **params)
+        return self.transpose(route, gs[0] if self.outputs == 1 else gs, *map(_aval, args), **params)
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        route = self.route(outs[0] if self.outputs == 1 else outs, *args, **params)
+        return self.apply(route, tangents, *map(_aval, args), **params)
+
+
+class Smooth(Primitive):
+    """`vjp(g, out, *operands, **params)` and `jvp(tangents, out, *operands, **params)`, written with primitives."""
+
+    kind = "smooth"
+
+    def __init__(self, name: str, kernels: dict[str, str], vjp: Rule, jvp: Rule, **rest: Any) -> None:
+        super().__init__(name, kernels, **rest)
+        self.vjp, self.jvp = vjp, jvp
+
+    def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        return list(args), list(outs)
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
+        args, outs = saved
+        single = self.outputs == 1
+        return self.vjp(gs[0] if single else gs, outs[0] if single else outs, *args, **params)
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        return self.jvp(tangents, outs[0] if self.outputs == 1 else outs, *args, **params)
+
+
+def _aval(value: Any) -> Aval:
+    return Aval(value.shape, value.dtype)
+
+
+def zeros_like(value: Any) -> np.ndarray:
+    """Concrete zeros of a value's shape and dtype: a view of one element."""
+    return zeros(value.shape, value.dtype)
+
+
+_zero_cells: dict[np.dtype, np.ndarray] = {}
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Read-only zeros that take no memory."""
+    cell = _zero_cells.get(dtype)
+    if cell is None:
+        cell = _zero_cells[dtype] = np.zeros((), dtype)
+        cell.flags.writeable = False
+    return cell if shape == () else np.ndarray(shape, dtype, cell, 0, (0,) * len(shape))
+
+
+def accumulate(a: Any, b: Any) -> Any:
+    """a + b of two cotangents or tangents."""
+    return bind(PRIMITIVES["add"], (a, b), {})
+
+
+def accumulate_into(target: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """target += g, in place where the shapes agree; `target` must belong to the caller."""
+    return PRIMITIVES["add"].run_into(target, g)

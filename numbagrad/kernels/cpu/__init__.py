@@ -1,0 +1,1 @@
+"""CPU kernels: Numba compiles them, LLVM loads them, worker threads share them."""

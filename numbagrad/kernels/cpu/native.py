@@ -1,0 +1,328 @@
+"""The outer loops of every CPU kernel, written in Numba and compiled once per machine.
+
+`launch` is called from Python like any builtin function: `launch(*inputs, *outputs)`. It reads the arrays'
+own headers, checks that the kernel fits their memory layout and runs it: 0.1 us from Python for a small
+array, where Numba's dispatcher takes 0.3 and unpacking in Python several. `prepare` writes the same plan
+into a job that several threads can work on; `drive` is what each of them runs. Nothing here knows any maths.
+
+A job is an array of words: see layout.py. Rows are claimed from an atomic counter in pieces of fixed
+size, so that a thread that is never scheduled costs nothing and results do not depend on who did what.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from numbagrad.kernels.cpu.abi import (
+    MAX_DIMS,
+    WORDS,
+    call_kernel,
+    fetch_add,
+    int32_at,
+    offset,
+    stack_grid,
+    stack_operands,
+    words_at,
+)
+from numbagrad.kernels.cpu.layout import (
+    J_BATCH,
+    J_BODY,
+    J_CHUNK,
+    J_COUNT,
+    J_DONE,
+    J_EXTRA,
+    J_KERNEL,
+    J_N,
+    J_NDIM,
+    J_NEXT,
+    J_PIECES,
+    J_ROWS,
+    J_SPLITS,
+    K_ADDRESS,
+    K_COUNT,
+    K_COUNTED,
+    K_FALSE,
+    K_GENERAL,
+    K_LIMIT,
+    K_NONE,
+    K_OPERANDS,
+    K_SHAPE_FROM,
+    K_TRUE,
+)
+
+# --- the header of a numpy.ndarray: PyObject_HEAD, data, nd, dimensions, strides, base, descr, flags
+HEAD = object.__basicsize__
+DATA, ND, DIMS, STRIDES, FLAGS = HEAD // 8, HEAD + 8, HEAD // 8 + 2, HEAD // 8 + 3, HEAD + 48
+C_CONTIGUOUS = 1
+
+_helper = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+
+LAUNCH_SIGNATURE = types.int64(types.int64, WORDS, types.int64)
+DRIVE_SIGNATURE = types.void(types.int64, types.int64)
+
+
+@_helper
+def _answer(kernel, which):
+    """A new reference to True, False or None (which are immortal, and not counted, from Python 3.12 on)."""
+    if kernel[K_COUNTED] != 0:
+        words_at(kernel[which])[0] += 1
+    return kernel[which]
+
+
+@_helper
+def _same_run(kernel, args, count):
+    """Size, if every operand is one contiguous run of the same shape or a single element; else -1."""
+    shape_array = words_at(args[kernel[K_SHAPE_FROM]])
+    shape_address = args[kernel[K_SHAPE_FROM]]
+    ndim = int32_at(shape_address + ND)
+    dims = words_at(shape_array[DIMS])
+    size = 1
+    for d in range(ndim):
+        size *= dims[d]
+    for k in range(count):
+        array = words_at(args[k])
+        other_ndim = int32_at(args[k] + ND)
+        other = words_at(array[DIMS])
+        if kernel[K_OPERANDS + 2 * k] == 0:
+            for d in range(other_ndim):
+                if other[d] != 1:
+                    return -1
+        else:
+            if other_ndim != ndim or (int32_at(args[k] + FLAGS) & C_CONTIGUOUS) == 0:
+                return -1
+            for d in range(ndim):
+                if other[d] != dims[d]:
+                    return -1
+    return size
+
+
+@_helper
+def _grid(kernel, args, count, dims, strides):
+    """Write the common shape and every operand's byte strides, axes sorted and merged; return their number.
+
+    `strides[d * count + k]` is operand k's stride along axis d. Axes of length 1 vanish; axes are put in
+    the memory order of the shape operand, and neighbours that are one run for everybody are merged.
+    """
+    shape_array = words_at(args[kernel[K_SHAPE_FROM]])
+    ndim = int32_at(args[kernel[K_SHAPE_FROM]] + ND)
+    shape = words_at(shape_array[DIMS])
+    order = words_at(shape_array[STRIDES])
+    used = 0
+    for axis in range(ndim):
+        if shape[axis] == 1:
+            continue
+        # insertion sort by descending stride of the shape operand keeps the inner loop on its fastest axis
+        place = used
+        while place > 0 and abs(dims[MAX_DIMS + place - 1]) < abs(order[axis]):
+            place -= 1
+        for d in range(used, place, -1):
+            dims[d] = dims[d - 1]
+            dims[MAX_DIMS + d] = dims[MAX_DIMS + d - 1]
+            for k in range(count):
+                strides[d * count + k] = strides[(d - 1) * count + k]
+        dims[place] = shape[axis]
+        dims[MAX_DIMS + place] = order[axis]
+        for k in range(count):
+            array = words_at(args[k])
+            back = int32_at(args[k] + ND) - ndim + axis
+            step = 0
+            if back >= 0 and words_at(array[DIMS])[back] != 1:
+                step = words_at(array[STRIDES])[back]
+            strides[place * count + k] = step
+        used += 1
+    return _merge(count, dims, strides, used)
+
+
+@_helper
+def _merge(count, dims, strides, used):
+    """Merge neighbouring axes that form one run for every operand; return the number left (at least 1)."""
+    if used == 0:
+        dims[0] = 1
+        for k in range(count):
+            strides[k] = 0
+        return 1
+    last = 0
+    for d in range(1, used):
+        joined = True
+        for k in range(count):
+            if strides[last * count + k] != dims[d] * strides[d * count + k]:
+                joined = False
+        if joined:
+            dims[last] *= dims[d]
+        else:
+            last += 1
+            dims[last] = dims[d]
+        for k in range(count):
+            strides[last * count + k] = strides[d * count + k]
+    return last + 1
+
+
+@_helper
+def _fits(kernel, count, n, strides, inner):
+    """Write the inner steps in elements; True if the kernel was compiled for them."""
+    if n == 1:
+        for k in range(count):
+            inner[k] = 0
+        return kernel[K_GENERAL] == 0
+    general = kernel[K_GENERAL] != 0
+    special = True
+    matches = True
+    shape_from = kernel[K_SHAPE_FROM]
+    for k in range(count):
+        item = kernel[K_OPERANDS + 2 * k + 1]
+        step = strides[k] // item
+        inner[k] = step
+        if step * item != strides[k]:
+            return False
+        if step != 0 and step != 1:
+            special = False
+        if k >= shape_from and step != 1:
+            special = False
+        if step != kernel[K_OPERANDS + 2 * k]:
+            matches = False
+    return (not special) if general else matches
+
+
+@_helper
+def _advance(count, ndim, dims, strides, index, ptrs):
+    """Move the pointers to the next row; False after the last one."""
+    for d in range(ndim - 2, -1, -1):
+        index[d] += 1
+        if index[d] < dims[d]:
+            for k in range(count):
+                ptrs[k] += strides[d * count + k]
+            return True
+        index[d] = 0
+        for k in range(count):
+            ptrs[k] -= (dims[d] - 1) * strides[d * count + k]
+    return False
+
+
+def launch(self, args, nargs):
+    """Run a kernel on arrays now. Returns True; False: another layout variant is needed; None: too large."""
+    kernel = words_at(words_at(self)[DATA])
+    count = kernel[K_COUNT]
+    operands = stack_operands()
+    size = -1
+    if kernel[K_GENERAL] == 0:
+        size = _same_run(kernel, args, count)
+    if size >= kernel[K_LIMIT]:
+        return _answer(kernel, K_NONE)
+    if size >= 0:
+        for k in range(count):
+            operands[k] = words_at(args[k])[DATA]
+            operands[count + k] = kernel[K_OPERANDS + 2 * k]
+        if size > 0:
+            call_kernel(kernel[K_ADDRESS], size, operands, words_at(offset(operands, count)))
+        return _answer(kernel, K_TRUE)
+    grid = stack_grid()
+    strides = words_at(offset(grid, 3 * MAX_DIMS))
+    ndim = _grid(kernel, args, count, grid, strides)
+    inner = words_at(offset(operands, count))
+    size = 1
+    for d in range(ndim):
+        size *= grid[d]
+    if size == 0:
+        return _answer(kernel, K_TRUE)
+    if not _fits(kernel, count, grid[ndim - 1], words_at(offset(strides, (ndim - 1) * count)), inner):
+        return _answer(kernel, K_FALSE)
+    if size >= kernel[K_LIMIT]:
+        return _answer(kernel, K_NONE)
+    index = words_at(offset(grid, 2 * MAX_DIMS))
+    for d in range(ndim):
+        index[d] = 0
+    for k in range(count):
+        operands[k] = words_at(args[k])[DATA]
+    more = True
+    while more:
+        call_kernel(kernel[K_ADDRESS], grid[ndim - 1], operands, inner)
+        more = _advance(count, ndim, grid, strides, index, operands)
+    return _answer(kernel, K_TRUE)
+
+
+def prepare(self, args, nargs):
+    """Write the plan of a large launch into the job array, the last argument. True, or False as `launch`."""
+    kernel = words_at(words_at(self)[DATA])
+    count = kernel[K_COUNT]
+    job = words_at(words_at(args[count])[DATA])
+    grid = stack_grid()
+    operands = stack_operands()
+    strides = words_at(offset(grid, 3 * MAX_DIMS))
+    ndim = _grid(kernel, args, count, grid, strides)
+    if not _fits(kernel, count, grid[ndim - 1], words_at(offset(strides, (ndim - 1) * count)), operands):
+        for k in range(count):
+            job[J_BODY + k] = operands[k]  # tells the caller which variant to make
+        return _answer(kernel, K_FALSE)
+    rows = 1
+    for d in range(ndim - 1):
+        rows *= grid[d]
+    n = grid[ndim - 1]
+    chunk = job[J_CHUNK]
+    splits = (n + chunk - 1) // chunk
+    batch = 1
+    if splits == 1 and n > 0:
+        batch = max(1, chunk // n)
+    job[J_NEXT] = 0
+    job[J_DONE] = 0
+    job[J_PIECES] = splits * ((rows + batch - 1) // batch)
+    job[J_KERNEL] = kernel[K_ADDRESS]
+    job[J_COUNT] = count
+    job[J_EXTRA] = 0
+    job[J_N] = n
+    job[J_SPLITS] = splits
+    job[J_BATCH] = batch
+    job[J_ROWS] = rows
+    job[J_NDIM] = ndim - 1
+    at = J_BODY
+    for d in range(ndim - 1):
+        job[at + d] = grid[d]
+    at += ndim - 1
+    for k in range(count):
+        job[at + k] = words_at(args[k])[DATA]
+        job[at + count + k] = operands[k]
+    at += 2 * count
+    for d in range((ndim - 1) * count):
+        job[at + d] = strides[d]
+    at += (ndim - 1) * count
+    for k in range(count):
+        job[at + k] = strides[(ndim - 1) * count + k]
+    return _answer(kernel, K_TRUE)
+
+
+@_helper
+def _run_piece(job, piece, operands):
+    """One piece: a part of one long row, or several short rows."""
+    count, ndim, splits, batch = job[J_COUNT], job[J_NDIM], job[J_SPLITS], job[J_BATCH]
+    dims = words_at(offset(job, J_BODY))
+    ptrs = words_at(offset(dims, ndim))
+    inner = words_at(offset(ptrs, count))
+    strides = words_at(offset(inner, count + job[J_EXTRA]))
+    inner_bytes = words_at(offset(strides, ndim * count))
+    start = (piece % splits) * job[J_CHUNK] if splits > 1 else 0
+    n = min(job[J_CHUNK], job[J_N] - start) if splits > 1 else job[J_N]
+    first = (piece // splits) * batch
+    for row in range(first, min(first + batch, job[J_ROWS])):
+        for k in range(count):
+            operands[k] = ptrs[k] + start * inner_bytes[k]
+        rest = row
+        for d in range(ndim - 1, -1, -1):
+            i = rest % dims[d]
+            rest = rest // dims[d]
+            for k in range(count):
+                operands[k] += i * strides[d * count + k]
+        call_kernel(job[J_KERNEL], n, operands, inner)
+
+
+def drive(job_address, wait):
+    """Work on a job until every piece is claimed; with `wait`, until every piece is finished."""
+    job = words_at(job_address)
+    operands = stack_operands()
+    pieces = job[J_PIECES]
+    piece = fetch_add(job, J_NEXT, 1)
+    while piece < pieces:
+        _run_piece(job, piece, operands)
+        fetch_add(job, J_DONE, 1)
+        piece = fetch_add(job, J_NEXT, 1)
+    if wait != 0:
+        while fetch_add(job, J_DONE, 0) < pieces:
+            pass

@@ -1,0 +1,302 @@
+"""Reductions: one row kernel (a run to one element) and one column kernel (many runs, element by element).
+
+Results are bitwise the same for any number of threads: long reductions are cut into chunks of fixed size, whose
+results are reduced again. float32 is summed in float64, so its error does not grow with the length at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from numbagrad import config
+from numbagrad.kernels.cpu import jobs, pool
+from numbagrad.kernels.cpu.compiler import SCALAR_FLAGS, kernel_address
+from numbagrad.scalar.render import NAMES
+
+COLUMNS = 2048  # columns a thread takes at a time
+SUM_FLAGS = SCALAR_FLAGS | {"reassoc"}  # lanes: the compiler's fixed order, the same for every call of one length
+EXTREMUM_FLAGS = SUM_FLAGS | {"nnan"}  # nan is looked for apart, by a function without the flag
+
+
+class Monoid:
+    """What a reduction does: start value, `combine` of accumulator `a` and element `v`, accumulator type."""
+
+    def __init__(self, name: str, start: str, combine: str, flags: frozenset[str], wide: bool) -> None:
+        self.name, self.start, self.combine, self.flags, self.wide = name, start, combine, flags, wide
+
+
+
+SUM = Monoid("sum", "0", "a + v", SUM_FLAGS, True)
+PROD = Monoid("prod", "1", "a * v", SUM_FLAGS, True)
+MAX = Monoid("max", "lowest", "a if a > v else v", EXTREMUM_FLAGS, False)
+MIN = Monoid("min", "highest", "a if a < v else v", EXTREMUM_FLAGS, False)
+ANY = Monoid("any", "0", "a | (v != 0)", SUM_FLAGS, False)
+ALL = Monoid("all", "1", "a & (v != 0)", SUM_FLAGS, False)
+BYTE = np.dtype(np.uint8)
+
+
+def _accumulator(monoid: Monoid, source: np.dtype, target: np.dtype) -> np.dtype:
+    """Type of partial results: sums of float32 in float64, of integers in the target; any and all in bytes."""
+    if monoid in (ANY, ALL):
+        return BYTE
+    if not monoid.wide:
+        return source
+    if source.kind in "ui":
+        return target
+    return np.dtype(np.complex128 if source.kind == "c" else np.float64)
+
+
+def _start(monoid: Monoid, dtype: np.dtype) -> str:
+    if monoid.start == "lowest":
+        return "-np.inf" if dtype.kind == "f" else str(np.iinfo(dtype).min)
+    if monoid.start == "highest":
+        return "np.inf" if dtype.kind == "f" else str(np.iinfo(dtype).max)
+    return monoid.start
+
+
+_HEADER = '''"""{name} of {source} into {target}, {shape}."""
+
+import numpy as np
+from numba import {types}
+from numbagrad.kernels.cpu.abi import LANE_BLOCK, {pointers}
+from numbagrad.scalar.functions import is_nan, type_of
+
+
+'''
+
+_ROW = '''def {function}(n, ptrs, strides):
+    x, out = {source}(ptrs, 0), {target}(ptrs, 1)
+    a = {acc}({start})
+    nan = False
+    for i in range(n):
+        v = {element}(x[i])
+        a = {acc}({combine})
+{watch}
+    out[0] = {convert}({result})
+'''
+
+_COLUMN = '''def {function}(n, ptrs, strides):
+    x, out = {source}(ptrs, 0), {target}(ptrs, 1)
+    rows, step = strides[2], strides[3]
+    acc = {stack}()
+    for first in range(0, n, LANE_BLOCK):
+        width = min(LANE_BLOCK, n - first)
+        for j in range(width):
+            acc[j] = {acc}({start})
+        for r in range(rows):
+            base = r * step + first
+            for j in range(width):
+                a, v = acc[j], {element}(x[base + j])
+                acc[j] = {acc}({column_combine})
+        for j in range(width):
+            out[first + j] = {convert}(acc[j])
+'''
+
+
+@cache
+def _kernel(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) -> int:
+    acc = _accumulator(monoid, source, target)
+    extremum = monoid in (MAX, MIN)
+    watched = extremum and acc.kind == "f"
+    combine = monoid.combine
+    column_combine = combine
+    if watched:
+        column_combine = combine.replace(" else", " or a != a else").replace("a > v", "(a >= v)").replace("a < v", "(a <= v)")
+        column_combine = column_combine.replace(" or a != a", " | (a != a)")
+    acc_name, source_name, target_name = NAMES[acc.name], NAMES[source.name], NAMES[target.name]
+    function = f"{monoid.name}_{'columns' if column else 'rows'}_{source_name}_{target_name}"
+    element = source if monoid in (ANY, ALL) else acc
+    text = (_HEADER + (_COLUMN if column else _ROW)).format(
+        name=monoid.name,
+        shape="over the rows of a block of columns" if column else "over one row",
+        function=function,
+        types=", ".join(sorted({d.name for d in (acc, element, target)})),
+        pointers=", ".join(sorted({source_name, target_name} | ({f"stack_{acc_name}"} if column else set()))),
+        source=source_name,
+        target=target_name,
+        acc=acc.name,
+        element=element.name,
+        stack=f"stack_{acc_name}",
+        start=_start(monoid, acc),
+        combine=combine,
+        column_combine=column_combine,
+        watch="        nan = nan | is_nan(x[i])" if watched else "",
+        result="type_of(a, np.nan) if nan else a" if watched else "a",
+        convert=target.name,
+    )
+    flags = SCALAR_FLAGS if column else monoid.flags
+    return kernel_address(function, text, flags=flags)
+
+
+def reduce_rows(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
+    """Reduce the last axis of a C-contiguous (rows, n) array."""
+    rows, n = x.shape
+    chunk = config.CHUNK_ELEMENTS
+    if n > chunk and rows:
+        whole = n // chunk
+        wide = _accumulator(monoid, x.dtype, target)
+        partial = np.empty((rows, whole + (n % chunk > 0)), wide)
+        _rows(monoid, x, partial, (rows, whole), chunk, 0, 0)
+        if n % chunk:
+            _rows(monoid, x, partial, (rows, 1), n % chunk, whole * chunk, whole)
+        return reduce_rows(monoid, partial, target)
+    out = pool.empty((rows,), target)
+    _rows(monoid, x, out[:, None], (rows, 1), n, 0, 0)
+    return out
+
+
+def _rows(
+    monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], n: int, at: int, column: int
+) -> None:
+    address = _kernel(monoid, x.dtype, out.dtype, False)
+    source = (x[:, at:], (x.strides[0], n * x.itemsize), 1)
+    target = (out[:, column:], (out.strides[0], out.itemsize), 0)
+    jobs.run(address, n, outer, (source, target))
+
+
+def reduce_columns(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
+    """Reduce the middle axis of a C-contiguous (outer, rows, columns) array."""
+    outer, rows, columns = x.shape
+    height = max(64, config.CHUNK_ELEMENTS // max(1, columns))
+    if rows > 2 * height and outer * columns:
+        whole = rows // height
+        wide = _accumulator(monoid, x.dtype, target)
+        partial = np.empty((outer, whole + (rows % height > 0), columns), wide)
+        _columns(monoid, x, partial, (outer, whole), height, 0, 0)
+        if rows % height:
+            _columns(monoid, x, partial, (outer, 1), rows % height, whole * height, whole)
+        return reduce_columns(monoid, partial, target)
+    out = pool.empty((outer, columns), target)
+    _columns(monoid, x, out[:, None], (outer, 1), rows, 0, 0)
+    return out
+
+
+def _columns(
+    monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], rows: int, at: int, row: int
+) -> None:
+    address = _kernel(monoid, x.dtype, out.dtype, True)
+    columns = x.shape[2]
+    source = (x[:, at:], (x.strides[0], rows * x.strides[1]), 1)
+    target = (out[:, row:], (out.strides[0], out.strides[1]), 1)
+    jobs.run(address, columns, outer, (source, target), (rows, columns), chunk=COLUMNS, work=max(1, rows))
+
+
+def _memory_order(x: np.ndarray) -> list[int]:
+    return sorted(range(x.ndim), key=lambda axis: (-abs(x.strides[axis]), axis))
+
+
+def reduce(monoid: Monoid, x: np.ndarray, axes: Sequence[int], target: np.dtype) -> np.ndarray:
+    """Reduce any axes of an array of any layout; the result has the remaining axes in their order."""
+    kept_shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    long = [a for a in range(x.ndim) if x.shape[a] != 1]
+    axes = [k for k, a in enumerate(long) if a in axes]
+    x = x.reshape([x.shape[a] for a in long]) if len(long) < x.ndim else x
+    order = _memory_order(x)
+    if not x.transpose(order).flags.c_contiguous:
+        order = [a for a in range(x.ndim) if a not in axes] + axes
+    flat = np.ascontiguousarray(x.transpose(order))
+    result = _reduce_groups(monoid, flat, _merge([(a in axes, x.shape[a]) for a in order]), target)
+    kept = [a for a in order if a not in axes]
+    result = result.reshape([x.shape[a] for a in kept])
+    return result.transpose([kept.index(a) for a in sorted(kept)]).reshape(kept_shape)
+
+
+def _merge(groups: Sequence[tuple[bool, int]]) -> list[tuple[bool, int]]:
+    """Join neighbours of (reduced?, size) that are both reduced or both kept."""
+    merged: list[tuple[bool, int]] = []
+    for reduced, size in groups:
+        if merged and merged[-1][0] == reduced:
+            merged[-1] = (reduced, merged[-1][1] * size)
+        else:
+            merged.append((reduced, size))
+    return merged
+
+
+def _reduce_groups(
+    monoid: Monoid, flat: np.ndarray, groups: list[tuple[bool, int]], target: np.dtype
+) -> np.ndarray:
+    """Reduce alternating runs of kept and reduced axes, the innermost first."""
+    if not any(reduced for reduced, _ in groups):
+        groups = [*groups, (True, 1)]
+    while True:
+        last = len(groups) - 1 if groups[-1][0] else len(groups) - 2
+        final = sum(reduced for reduced, _ in groups) == 1
+        wide = target if final else _accumulator(monoid, flat.dtype, target)
+        before = math.prod(size for _, size in groups[:last])
+        if last == len(groups) - 1:
+            flat = reduce_rows(monoid, flat.reshape(before, groups[last][1]), wide)
+        else:
+            flat = reduce_columns(monoid, flat.reshape(before, groups[last][1], groups[-1][1]), wide)
+        groups = _merge([g for k, g in enumerate(groups) if k != last])
+        if final:
+            return flat
+
+
+def _reducer(monoid: Monoid) -> Callable[..., np.ndarray]:
+    def kernel(x: np.ndarray, *, axes: tuple[int, ...], dtype: np.dtype | None = None) -> np.ndarray:
+        target = x.dtype if dtype is None else dtype
+        if monoid in (ANY, ALL):
+            target = np.dtype(bool)
+        if x.dtype.kind == "b":
+            x = x.view(np.uint8)
+        if target.kind == "b":
+            return reduce(monoid, x, axes, BYTE).view(bool)
+        return reduce(monoid, x, axes, target)
+
+    kernel.__name__ = f"reduce_{monoid.name}"
+    return kernel
+
+
+reduce_sum, reduce_prod = _reducer(SUM), _reducer(PROD)
+reduce_max, reduce_min = _reducer(MAX), _reducer(MIN)
+reduce_any, reduce_all = _reducer(ANY), _reducer(ALL)
+
+
+_ARG = '''"""Index of the first {name} of a row of {source}; the first nan counts as one."""
+
+import numpy as np
+from numbagrad.kernels.cpu.abi import {pointers}
+
+
+def {function}(n, ptrs, strides):
+    x, out = {source}(ptrs, 0), i64(ptrs, 1)
+    best = x[0]
+    place = 0
+    for i in range(1, n):
+        v = x[i]
+        if not (best {keeps} v) and best == best:
+            best = v
+            place = i
+    out[0] = place
+'''
+
+
+@cache
+def _arg_kernel(name: str, source: np.dtype) -> int:
+    source_name = NAMES[source.name]
+    function = f"arg{name}_{source_name}"
+    keeps = ">=" if name == "max" else "<="
+    pointers = ", ".join(sorted({"i64", source_name}))
+    text = _ARG.format(name=name, source=source_name, function=function, keeps=keeps, pointers=pointers)
+    return kernel_address(function, text)
+
+
+def _arg_reducer(name: str) -> Callable[..., np.ndarray]:
+    def kernel(x: np.ndarray, *, axis: int) -> np.ndarray:
+        rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+        rows = rows.view(np.uint8) if rows.dtype.kind == "b" else rows
+        out = np.empty(rows.shape[:-1], np.int64)
+        n = rows.shape[-1]
+        source = (rows, (n * rows.itemsize,), 1)
+        jobs.run(_arg_kernel(name, rows.dtype), n, (out.size,), (source, (out, (8,), 0)))
+        return out
+
+    kernel.__name__ = f"arg{name}"
+    return kernel
+
+
+argmax, argmin = _arg_reducer("max"), _arg_reducer("min")

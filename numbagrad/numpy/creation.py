@@ -1,0 +1,223 @@
+"""Making arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.array import Array
+from numbagrad.core.arguments import own, value_of
+from numbagrad.core.dtypes import FLOAT, check_dtype
+from numbagrad.core.errors import DeviceError, message
+from numbagrad.core.trace import Box
+from numbagrad.numpy import shaping
+from numbagrad.numpy.elementwise import call, where
+from numbagrad.primitives.elementwise import convert
+
+
+def _on(device: Any, name: str) -> None:
+    if device is not None and str(device) != "cpu":
+        raise DeviceError(message(name, "no such device", device, "'cpu'"))
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None) -> Array:
+    """An Array of anything array-like: arrays, numbers, nested lists (of traced values too), DLPack objects.
+
+    A writable NumPy buffer is copied, so that writing to it later changes nothing here; `copy=False` shares it.
+
+    >>> import numbagrad.numpy as np
+    >>> np.asarray([[1, 2], [3, 4]], dtype="float32")
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    _on(device, "asarray")
+    value = value_of(a, "asarray")
+    if dtype is not None:
+        value = convert(value, check_dtype("asarray", dtype))
+    if copy is False and not isinstance(a, Array) and not (value is a or getattr(value, "base", None) is not None):
+        raise ValueError(message("asarray", "cannot be made without a copy", type(a).__name__, "a NumPy array of a supported dtype"))
+    if copy is None or copy:
+        value = own(value, a)
+    return Array(value)
+
+
+def array(a: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Array:
+    """An Array of anything array-like."""
+    x = asarray(a, dtype)
+    return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
+
+
+asanyarray = ascontiguousarray = asarray
+
+
+def copy(a: Any) -> Array:
+    """The same values under a name of its own."""
+    value = value_of(a, "copy")
+    return Array(own(value, a))
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """The bytes of a buffer as a 1-d array (copied)."""
+    return Array(np.frombuffer(buffer, check_dtype("frombuffer", dtype), count, offset).copy())
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An Array from any object with the DLPack protocol, sharing its memory unless `copy`."""
+    _on(device, "from_dlpack")
+    shared = np.from_dlpack(x)
+    return Array(value_of(shared.copy() if copy else shared, "from_dlpack"))
+
+
+def _shape(shape: Any, name: str) -> tuple[int, ...]:
+    found = shaping._ints(shape, name)
+    if any(n < 0 for n in found):
+        raise ValueError(message(name, "negative length", found, "lengths >= 0"))
+    return found
+
+
+def zeros(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
+    """All 0."""
+    _on(device, "zeros")
+    return Array(np.zeros(_shape(shape, "zeros"), check_dtype("zeros", FLOAT if dtype is None else dtype)))
+
+
+def ones(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
+    """All 1."""
+    _on(device, "ones")
+    return Array(np.ones(_shape(shape, "ones"), check_dtype("ones", FLOAT if dtype is None else dtype)))
+
+
+def empty(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
+    """Zeros: arrays cannot be written to, so uninitialised memory would be of no use."""
+    return zeros(shape, dtype, device=device)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
+    """All one value, which may be traced and of any shape that broadcasts."""
+    _on(device, "full")
+    value = value_of(fill_value, "full")
+    value = value if dtype is None else convert(value, check_dtype("full", dtype))
+    if isinstance(value, Box):
+        return shaping.broadcast_to(Array(value), _shape(shape, "full"))
+    return Array(np.full(_shape(shape, "full"), value, value.dtype))
+
+
+def _like(name: str, make: Any, doc: str) -> Any:
+    def function(a: Any, *args: Any, dtype: Any = None, shape: Any = None, device: Any = None) -> Array:
+        value = value_of(a, name)
+        return make(value.shape if shape is None else shape, *args, dtype or value.dtype, device=device)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+zeros_like = _like("zeros_like", zeros, "All 0, of an array's shape and dtype.")
+ones_like = _like("ones_like", ones, "All 1, of an array's shape and dtype.")
+empty_like = _like("empty_like", zeros, "Zeros of an array's shape and dtype.")
+full_like = _like("full_like", full, "All one value, of an array's shape and dtype.")
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Array:
+    """start, start + step, ... below stop; concrete numbers."""
+    _on(device, "arange")
+    bounds = [_number(v) for v in ((0, start, step) if stop is None else (start, stop, step))]
+    if bounds[2] == 0:
+        raise ValueError(message("arange", "step is 0", bounds, "a step other than 0"))
+    made = np.arange(*bounds, dtype=None if dtype is None else check_dtype("arange", dtype))
+    return Array(made)
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, (Array, np.ndarray)) else x
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
+    *, device: Any = None,
+) -> Any:
+    """num values evenly from start to stop, differentiable in both."""
+    _on(device, "linspace")
+    a, b = Array(value_of(start)), Array(value_of(stop))
+    steps = num - 1 if endpoint else num
+    weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    w = Array(weight.reshape((num,) + (1,) * len(shape)))
+    # both ends exact: the last weight is 1 and the first 0
+    line = a * (1.0 - w) + b * w
+    if dtype is not None:
+        target = check_dtype("linspace", dtype)
+        line = Array(convert((line if target.kind not in "iu" else call("floor", line))._value, target))
+    line = shaping.moveaxis(line, 0, axis) if axis else line
+    return (line, (b - a) / (steps if steps else np.nan)) if retstep else line
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:
+    """base ** linspace(start, stop, num)."""
+    made = Array(value_of(base)) ** linspace(start, stop, num, endpoint)
+    return made if dtype is None else made.astype(dtype)
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
+    """num values from start to stop in geometric progression (both positive)."""
+    a, b = call("log", start), call("log", stop)
+    made = call("exp", linspace(a, b, num, endpoint))
+    return made if dtype is None else made.astype(dtype)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+    """1 on a diagonal, 0 elsewhere."""
+    return Array(np.eye(N, M, k, check_dtype("eye", FLOAT if dtype is None else dtype)))
+
+
+def identity(n: int, dtype: Any = float) -> Array:
+    """The square identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+    """1 at and below a diagonal."""
+    return Array(np.tri(N, M, k, check_dtype("tri", dtype)))
+
+
+def tril(m: Any, k: int = 0) -> Array:
+    """Zero above a diagonal."""
+    x = Array(value_of(m))
+    return where(np.tri(*x.shape[-2:], k=k, dtype=bool), x, np.zeros((), x.dtype))
+
+
+def triu(m: Any, k: int = 0) -> Array:
+    """Zero below a diagonal."""
+    x = Array(value_of(m))
+    return where(np.tri(*x.shape[-2:], k=k - 1, dtype=bool), np.zeros((), x.dtype), x)
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays from coordinate vectors."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(message("meshgrid", "no such indexing", repr(indexing), "'xy' or 'ij'"))
+    n = len(xi)
+    lines = []
+    for k, x in enumerate(xi):
+        axis = 1 - k if indexing == "xy" and n > 1 and k < 2 else k
+        lines.append(shaping.ravel(x).reshape([-1 if d == axis else 1 for d in range(n)]))
+    return lines if sparse else shaping.broadcast_arrays(*lines) if lines else []
+
+
+def indices(dimensions: Sequence[int], dtype: Any = int) -> Array:
+    """Index of every element along every axis."""
+    return Array(np.indices(tuple(dimensions), check_dtype("indices", dtype)))
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+    """Powers of x in columns."""
+    v = Array(value_of(x))
+    powers = np.arange(v.size if N is None else N)
+    return v[:, None] ** (powers if increasing else powers[::-1])
+
+
+def fromfunction(function: Any, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
+    """The function of the index arrays."""
+    return function(*(Array(i) for i in np.indices(tuple(shape), check_dtype("fromfunction", dtype))), **kwargs)

@@ -1,0 +1,266 @@
+"""Full NumPy indexing brought to two primitives: basic indexing is `getitem`, integer arrays are `take` of rows.
+
+An index with arrays is split: basic parts first (a view), then the indexed axes are moved to the front and joined,
+the arrays become one array of row numbers, rows are taken, and the result's axes are put where NumPy puts them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.array import Array, ViewArray
+from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
+from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.trace import Box
+from numbagrad.primitives import index as rows_of
+from numbagrad.primitives.broadcast import broadcast_to, reshape_to
+from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.layout import transpose
+from numbagrad.primitives.slices import getitem as basic_getitem
+from numbagrad.primitives.slices import setitem as basic_setitem
+
+Key = tuple[Any, ...]
+
+
+def parse(key: Any, shape: tuple[int, ...]) -> tuple[Key, bool]:
+    """The key as a full tuple of ints, slices, None and int64 arrays; whether it has arrays."""
+    parts = key if isinstance(key, tuple) else (key,)
+    parts = tuple(_part(p) for p in parts)
+    used = sum(p.ndim if _is_mask(p) else 1 for p in parts if p is not None and p is not Ellipsis)
+    if sum(p is Ellipsis for p in parts) > 1:
+        raise IndexError(message("index", "more than one ellipsis", "several '...'", "at most one"))
+    if used > len(shape):
+        raise IndexError(message("index", "too many indices", f"{used} for shape {shape}", f"at most {len(shape)}"))
+    fill = (slice(None),) * (len(shape) - used)
+    if any(p is Ellipsis for p in parts):
+        at = next(k for k, p in enumerate(parts) if p is Ellipsis)
+        parts = (*parts[:at], *fill, *parts[at + 1 :])
+    else:
+        parts = (*parts, *fill)
+    return _expand(parts, shape)
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype == bool
+
+
+def _part(part: Any) -> Any:
+    """One part of a key as an int, slice, None, Ellipsis or NumPy array."""
+    if part is None or part is Ellipsis or part.__class__ is int:
+        return part
+    if isinstance(part, slice):
+        return slice(*(None if s is None else _whole(s) for s in (part.start, part.stop, part.step)))
+    if isinstance(part, (bool, np.bool_)):
+        return np.asarray(part)
+    if isinstance(part, np.integer):
+        return int(part)
+    value = value_of(part, "index")
+    if isinstance(value, Box):
+        raise TracerConversionError(
+            message("index", "an index is traced", f"a traced {value.dtype}", "integers", "Use stop_gradient(i).")
+        )
+    if value.dtype.kind not in "biu":
+        if value.size == 0 and isinstance(part, (list, tuple)):
+            return value.astype(np.int64)
+        raise IndexError(message("index", "not an index", value.dtype, "integers, booleans, slices, None or ..."))
+    return value
+
+
+def _whole(s: Any) -> int:
+    try:
+        return s.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(message("index", "a slice bound is not an integer", repr(s), "an integer or None")) from None
+
+
+def _expand(parts: Key, shape: tuple[int, ...]) -> tuple[Key, bool]:
+    """Check integers, turn masks into integer arrays."""
+    done: list[Any] = []
+    axis, arrays = 0, False
+    for p in parts:
+        if p is None:
+            done.append(p)
+        elif isinstance(p, np.ndarray):
+            arrays = True
+            if p.dtype == bool:
+                if p.shape != shape[axis : axis + p.ndim]:
+                    got = f"shape {p.shape} for axes of {shape[axis : axis + p.ndim]}"
+                    raise IndexError(message("index", "a mask does not match the array", got, "equal shapes"))
+                done += list(np.nonzero(p)) if p.ndim else [_ZeroDimMask(bool(p))]
+                axis += p.ndim
+            else:
+                done.append(p.astype(np.int64, copy=False))
+                axis += 1
+        else:
+            if p.__class__ is int and not -shape[axis] <= p < shape[axis]:
+                got = f"{p} for axis {axis} of length {shape[axis]}"
+                raise IndexError(message("index", "out of range", got, f"{-shape[axis]} to {shape[axis] - 1}"))
+            done.append(p)
+            axis += 1
+    return tuple(done), arrays
+
+
+class _ZeroDimMask:
+    """x[True] and x[False]: a new axis of length 1 or 0."""
+
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+
+class Gather:
+    """An index with arrays, resolved against a shape: how to get to rows and back."""
+
+    def __init__(self, parts: Key, shape: tuple[int, ...]) -> None:
+        # integers beside arrays are arrays of one element
+        parts = tuple(np.asarray(p, np.int64) if p.__class__ is int else p for p in parts)
+        parts = tuple(None if isinstance(p, _ZeroDimMask) and p.value else p for p in parts)
+        empty = [k for k, p in enumerate(parts) if isinstance(p, _ZeroDimMask)]
+        parts = tuple(None if isinstance(p, _ZeroDimMask) else p for p in parts)
+        self.basic = tuple(slice(None) if isinstance(p, np.ndarray) else p for p in parts)
+        if empty:
+            raise IndexError(message("index", "a 0-d False mask", "False", "an array mask", "Use x[None][:0]."))
+        # axes of the view after the basic part (None adds one, slices keep one)
+        axes = [k for k, p in enumerate(parts) if isinstance(p, np.ndarray)]
+        arrays = [p for p in parts if isinstance(p, np.ndarray)]
+        view = np.empty(1).__class__  # (only shapes are needed below)
+        del view
+        self.view_shape = _sliced_shape(self.basic, shape)
+        try:
+            self.index_shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        except ValueError:
+            shapes = " and ".join(str(a.shape) for a in arrays)
+            raise IndexError(message("index", "index arrays do not broadcast", shapes, "equal or 1 per axis")) from None
+        self.order = (*axes, *(k for k in range(len(self.view_shape)) if k not in axes))
+        self.lead = tuple(self.view_shape[k] for k in axes)
+        self.rest = tuple(self.view_shape[k] for k in self.order[len(axes) :])
+        self.rows = self._flat(arrays)
+        adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+        position = axes[0] if adjacent else 0
+        n = len(self.index_shape)
+        # result of take: index axes, then rest; NumPy puts the index axes where adjacent arrays stood
+        self.out_axes = (*range(n, n + position), *range(n), *range(n + position, n + len(self.rest)))
+
+    def _flat(self, arrays: list[np.ndarray]) -> np.ndarray:
+        total = np.zeros(self.index_shape, np.int64)
+        for a, length in zip(arrays, self.lead, strict=True):
+            if a.size and (a.min() < -length or a.max() >= length):
+                bad = a[(a < -length) | (a >= length)].flat[0]
+                raise IndexError(
+                    message("index", "out of range", f"{bad} for an axis of length {length}", f"{-length} to {length - 1}")
+                )
+            total = total * length + np.where(a < 0, a + length, a)
+        return total
+
+    def to_rows(self, x: Any) -> Any:
+        """View of x with the indexed axes joined in front."""
+        view = x if all(p == slice(None) for p in self.basic) else basic_getitem(x, key=self.basic)
+        if self.order != tuple(range(len(self.order))):
+            view = transpose(view, axes=self.order)
+        return reshape_to(view, (int(np.prod(self.lead)), *self.rest))
+
+    def from_rows(self, rows: Any) -> Any:
+        """Axes of the taken rows in NumPy's order."""
+        return transpose(rows, axes=self.out_axes) if self.out_axes != tuple(range(len(self.out_axes))) else rows
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of x[key]."""
+        whole = (*self.index_shape, *self.rest)
+        return tuple(whole[k] for k in self.out_axes)
+
+    def updates(self, value: Any) -> Any:
+        """A value of the shape of x[key] as rows."""
+        value = value if value.shape == self.out_shape else broadcast_to(value, shape=self.out_shape)
+        inverse = tuple(np.argsort(self.out_axes).tolist())
+        value = transpose(value, axes=inverse) if inverse != tuple(range(len(inverse))) else value
+        return reshape_to(value, (*self.index_shape, *self.rest))
+
+    def back(self, rows: Any, x: Any) -> Any:
+        """Undo `to_rows` on changed rows: the whole array again."""
+        view = reshape_to(rows, tuple(self.view_shape[k] for k in self.order))
+        inverse = tuple(np.argsort(self.order).tolist())
+        view = transpose(view, axes=inverse) if inverse != tuple(range(len(inverse))) else view
+        if all(p == slice(None) for p in self.basic):
+            return view
+        return basic_setitem(x, view, key=self.basic)
+
+
+def _sliced_shape(key: Key, shape: tuple[int, ...]) -> tuple[int, ...]:
+    out: list[int] = []
+    axis = 0
+    for p in key:
+        if p is None:
+            out.append(1)
+            continue
+        out.append(len(range(*p.indices(shape[axis]))))
+        axis += 1
+    return tuple(out)
+
+
+def getitem(x: Array, key: Any) -> Array:
+    """x[key] with every kind of index NumPy has."""
+    value = x._value
+    if key.__class__ is int and value.shape and -value.shape[0] <= key < value.shape[0]:
+        return ViewArray(basic_getitem(value, key=(key,)))
+    parts, arrays = parse(key, value.shape)
+    if not arrays:
+        return ViewArray(basic_getitem(value, key=parts))
+    gather = Gather(parts, value.shape)
+    return Array(gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode="raise")))
+
+
+def setitem(x: Array, key: Any, new: Any) -> None:
+    """x[key] = new: the name x is bound to the updated value."""
+    if isinstance(x, ViewArray):
+        raise ViewAssignmentError(
+            message(
+                "x[i] = v",
+                "x is the result of indexing another array, which would not change",
+                f"a view of shape {x.shape}",
+                "an array of its own",
+                "Assign in one step, x[a, b] = v, or make it independent first, x = x.copy().",
+            )
+        )
+    x._value = updated(x._value, key, new, "set")
+
+
+def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> Any:
+    """The value with the part at a key set to (or combined with) something."""
+    parts, arrays = parse(key, value.shape)
+    update = convert(promote((Array(value), new), "x[i] = v", value.dtype)[0][1], value.dtype)
+    if arrays:
+        gather = Gather(parts, value.shape)
+        _fits(update.shape, gather.out_shape)
+        rows = gather.to_rows(value)
+        updates = gather.updates(_trim(update, gather.out_shape))
+        scatter = SCATTERS[how]
+        return gather.back(scatter(rows, gather.rows, updates, mode), value)
+    part = basic_getitem(value, key=parts)
+    _fits(update.shape, part.shape)
+    update = _trim(update, part.shape)
+    update = update if update.shape == part.shape else broadcast_to(update, shape=part.shape)
+    if how != "set":
+        update = COMBINE[how](part, update)
+    return basic_setitem(value, update, key=parts)
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    trimmed = shape[max(0, len(shape) - len(target)) :]
+    extra = shape[: max(0, len(shape) - len(target))]
+    ok = all(n == 1 for n in extra) and all(a in (1, b) for a, b in zip(trimmed[::-1], target[::-1], strict=False))
+    if not ok:
+        raise ValueError(message("x[i] = v", "the value does not fit the place", shape, f"broadcastable to {target}"))
+
+
+def _trim(update: Any, target: tuple[int, ...]) -> Any:
+    extra = len(update.shape) - len(target)
+    return reshape_to(update, update.shape[extra:]) if extra > 0 else update
+
+
+SCATTERS: dict[str, Any] = {
+    "set": lambda rows, index, updates, mode: rows_of.scatter_set(rows, index, updates, mode=mode),
+    "add": lambda rows, index, updates, mode: rows_of.scatter_add(rows, index, updates, mode=mode),
+}
+COMBINE: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""Primitives: value, shape rule, derivative and kernels of every operation, one block each."""

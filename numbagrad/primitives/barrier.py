@@ -1,0 +1,9 @@
+"""stop_gradient: the identity with no derivative."""
+
+from __future__ import annotations
+
+from numbagrad.core.registry import Primitive
+
+stop_gradient = Primitive(
+    "stop_gradient", {"cpu": "numbagrad.kernels.cpu.views:identity"}, doc="The value itself, taken as a constant."
+)

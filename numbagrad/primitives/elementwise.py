@@ -1,0 +1,217 @@
+"""Elementwise operations: every one is a `MapOp`, a tuple of scalar expressions over its operands.
+
+Its derivatives are MapOps again, found by the scalar algebra, so each is one fused kernel at every order. A map
+takes operands of any shapes that broadcast. An operand that is being differentiated is first broadcast
+explicitly, which is an operation with a transpose of its own; constants are not, the loop's strides do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.errors import message
+from numbagrad.core.registry import PRIMITIVES
+from numbagrad.core.trace import bind
+from numbagrad.scalar import ATOMS, Atom, Expr, arg, diff
+from numbagrad.scalar.atoms import cast
+from numbagrad.scalar.expr import arguments, substitute
+
+ndarray = np.ndarray
+
+
+class MapOp:
+    """An elementwise operation on `arity` operands; call it with values.
+
+    Operand dtypes must be what the expressions expect: promotion is the caller's work.
+    """
+
+    elementwise = True
+
+    __slots__ = ("_jvp_plans", "_plans", "_vjp_plans", "arity", "exprs", "kind", "name", "outputs")
+
+    def __init__(self, name: str, exprs: Sequence[Expr], arity: int) -> None:
+        self.name, self.exprs, self.arity = name, tuple(exprs), arity
+        self.outputs = len(self.exprs)
+        self._plans: dict[Any, Any] = {}
+        self._vjp_plans: dict[Any, _Plan] = {}
+        self._jvp_plans: dict[Any, _Plan] = {}
+        constant = all(e.is_literal or (e.atom is not None and e.atom.constant) for e in self.exprs)
+        self.kind = "constant" if constant else "map"
+
+    def __call__(self, *args: Any) -> Any:
+        return bind(self, args, {})
+
+    def __repr__(self) -> str:
+        return f"<map {self.name}: {', '.join(map(repr, self.exprs))}>"
+
+    def run(self, args: tuple[Any, ...], params: dict[str, Any] | None = None) -> Any:
+        """Launch the kernel for the operands' types."""
+        dtypes = tuple([a.dtype for a in args])
+        kernel = self._plans.get(dtypes)
+        if kernel is None:
+            kernel = self._plans[dtypes] = _kernel_class()(self.name, self.exprs, dtypes)
+        shape = args[0].shape
+        for a in args:
+            if a.shape != shape:
+                shape = broadcast_shapes(self.name, args)
+                break
+        outs = kernel(args, shape)
+        return outs[0] if self.outputs == 1 else tuple(outs)
+
+    def run_into(self, target: ndarray, other: ndarray) -> ndarray:
+        """`target = op(target, other)` in place, for buffers the caller owns; returns where the result is."""
+        kernel = self._plans.get((target.dtype, other.dtype))
+        if kernel is None or other.shape != target.shape:
+            return self.run((target, other))
+        kernel.write((target, other), (target,))
+        return target
+
+    def broadcast_traced(self, args: tuple[Any, ...], level: int) -> tuple[Any, ...]:
+        """Bring the operands traced at this level to the common shape, by an operation that has a transpose."""
+        shape = args[0].shape
+        for a in args:
+            if a.shape != shape:
+                break
+        else:
+            return args
+        shape = broadcast_shapes(self.name, args)
+        broadcast = PRIMITIVES["broadcast_to"]
+        return tuple(
+            broadcast(a, shape=shape)
+            if a.__class__ is not ndarray and a.level == level and a.shape != shape
+            else a
+            for a in args
+        )
+
+    def record(self, args: tuple[Any, ...], needs: tuple[bool, ...], params: dict[str, Any]) -> tuple[Any, Any]:
+        """Result on the level below, and what the pullback's expression mentions of operands and results."""
+        out = bind(self, args, params)
+        plan = self._vjp_plans.get(needs)
+        if plan is None:
+            plan = self._vjp_plans[needs] = self._vjp_plan(needs)
+        n = self.arity
+        outs = (out,) if self.outputs == 1 else out
+        return out, (plan, [args[k] if k < n else outs[k - n] for k in plan.sources])
+
+    def advance(self, args: tuple[Any, ...], tangents: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+        """Result and its tangent on the level below."""
+        out = bind(self, args, params)
+        return out, self.push(tangents, args, (out,) if self.outputs == 1 else out, params)
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: tuple[bool, ...], params: dict[str, Any]) -> Sequence[Any]:
+        plan, residuals = saved
+        return plan.apply(residuals, gs)
+
+    def _vjp_plan(self, needs: tuple[bool, ...]) -> _Plan:
+        n, known = self._known()
+        gs = [arg(n + j) for j in range(self.outputs)]
+        cotangents = diff.vjp(self.exprs, self.arity, gs, known)
+        return _Plan(f"{self.name}_vjp", [c if need else None for c, need in zip(cotangents, needs, strict=True)], n)
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        moving = tuple(k for k, t in enumerate(tangents) if t is not None)
+        plan = self._jvp_plans.get(moving)
+        if plan is None:
+            n, known = self._known()
+            symbols = {k: arg(n + i) for i, k in enumerate(moving)}
+            plan = self._jvp_plans[moving] = _Plan(f"{self.name}_jvp", diff.jvp(self.exprs, symbols, known), n)
+        residuals = [args[k] if k < self.arity else outs[k - self.arity] for k in plan.sources]
+        results = plan.apply(residuals, [tangents[k] for k in moving])
+        return results[0] if self.outputs == 1 else results
+
+    def _known(self) -> tuple[int, dict[Expr, Expr]]:
+        """Number of operands and outputs, and the arguments that hold the outputs in a derivative's expression."""
+        known = {e: arg(self.arity + j) for j, e in enumerate(self.exprs) if e.atom is not None}
+        return self.arity + self.outputs, known
+
+
+class _Plan:
+    """A derivative ready to run: which residuals it needs, one map for what must be computed, and what is passed on."""
+
+    __slots__ = ("op", "routes", "sources", "symbols")
+
+    def __init__(self, name: str, exprs: Sequence[Expr | None], n: int) -> None:
+        # an expression that is just a cotangent is handed on without a kernel
+        todo = [e for e in dict.fromkeys(exprs) if e is not None and not (e.is_argument and e.value >= n)]
+        used = arguments(todo)
+        self.sources = [k for k in used if k < n]
+        self.symbols = [k - n for k in used if k >= n]
+        place = {k: arg(i) for i, k in enumerate(used)}
+        self.op = map_op(name, substitute(todo, place), len(used)) if todo else None
+        self.routes: list[tuple[str, int]] = [
+            ("zero", 0) if e is None else ("computed", todo.index(e)) if e in todo else ("given", e.value - n)
+            for e in exprs
+        ]
+
+    def apply(self, residuals: Sequence[Any], symbols: Sequence[Any]) -> list[Any]:
+        """Evaluate on values."""
+        computed: Any = ()
+        if self.op is not None:
+            computed = bind(self.op, (*residuals, *[symbols[k] for k in self.symbols]), {})
+            if self.op.outputs == 1:
+                computed = (computed,)
+        return [
+            computed[k] if route == "computed" else symbols[k] if route == "given" else None
+            for route, k in self.routes
+        ]
+
+
+_ops: dict[Any, MapOp] = {}
+
+
+def map_op(name: str, exprs: Sequence[Expr], arity: int) -> MapOp:
+    """The one MapOp for these expressions."""
+    key = (tuple(exprs), arity)
+    found = _ops.get(key)
+    if found is None:
+        found = _ops[key] = MapOp(name, exprs, arity)
+    return found
+
+
+@cache
+def op(name: str) -> MapOp:
+    """The MapOp of an atom."""
+    atom: Atom = ATOMS[name]
+    return map_op(name, (atom(*(arg(k) for k in range(atom.arity))),), atom.arity)
+
+
+@cache
+def _kernel_class() -> Any:
+    from numbagrad.kernels.cpu.map import MapKernel
+
+    return MapKernel
+
+
+def broadcast_shapes(name: str, args: Sequence[Any]) -> tuple[int, ...]:
+    """Common shape of operands, or the user's error."""
+    shapes = [a.shape for a in args]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(
+            message(name, "shapes do not broadcast", " and ".join(map(str, shapes)), "equal or 1 in each axis")
+        ) from None
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """A value in another dtype."""
+    source = value.dtype
+    if source == dtype:
+        return value
+    if value.__class__ is ndarray and (value.ndim == 0 or value.size == 0):
+        return value.real.astype(dtype) if source.kind == "c" and dtype.kind not in "cb" else value.astype(dtype)
+    return _cast_op(source, dtype)(value)
+
+
+@cache
+def _cast_op(source: np.dtype, target: np.dtype) -> MapOp:
+    atom = cast(source, target)
+    return map_op(atom.name, (atom(arg(0)),), 1)
+
+
+add = PRIMITIVES["add"] = op("add")  # reverse mode sums cotangents with it
+PRIMITIVES["convert"] = convert  # values made from nested lists are brought to one dtype with it

@@ -1,0 +1,114 @@
+"""Rows picked by integer arrays, and the scatters: take <-> scatter_add, and scatters that set, multiply, min, max.
+
+All work on the leading axis; full NumPy indexing is brought to this form by views (numpy/indexing.py). Indices
+are int64, never differentiated. Negative ones count from the end; out of range: `mode` "raise" (IndexError),
+"clip", "wrap", "fill" (take gives nan or 0; scatters drop).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.registry import Linear, Primitive, Routed
+from numbagrad.core.reverse import Update
+from numbagrad.primitives.broadcast import reshape_to
+from numbagrad.primitives.elementwise import op
+
+CPU = "numbagrad.kernels.cpu.index"
+
+
+def _take_transpose(g: Any, x: Any, index: Any, *, mode: str) -> Any:
+    mode = "fill" if mode == "zero" else mode
+    return Update(
+        g,
+        lambda: scatter_add(np.zeros(x.shape, x.dtype), index, g, mode=mode),
+        lambda target: scatter_add(target, index, g, mode=mode),
+        lambda target: scatter_add_into.run((target, index, g), {"mode": mode}),
+    )
+
+
+take = Linear(
+    "take",
+    {"cpu": f"{CPU}:take"},
+    _take_transpose,
+    doc="Rows x[index] of the leading axis for an index array of any shape. Adjoint: scatter_add.",
+)
+
+scatter_add = Linear(
+    "scatter_add",
+    {"cpu": f"{CPU}:scatter_add"},
+    lambda g, target, index, updates, *, mode: (g, _rows(g, index, mode)),
+    linear_in=(0, 2),
+    doc="Rows added into a copy of the target; repeated indices add up. Adjoint: take.",
+)
+
+# Not an operation: reverse mode runs it on buffers of its own.
+scatter_add_into = Primitive(
+    "scatter_add_into", {"cpu": f"{CPU}:scatter_add_into"}, doc="Rows added into the target itself."
+)
+
+
+def _rows(g: Any, index: Any, mode: str) -> Any:
+    """Cotangent of what was scattered: a dropped update gets zero, not fill."""
+    return take(g, index, mode="zero" if mode == "fill" else mode)
+
+
+last_writer = Primitive(
+    "last_writer",
+    {"cpu": f"{CPU}:last_writer"},
+    doc="Per row of the target the position of the last update that goes there, or -1.",
+)
+
+
+def _set_route(out: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
+    return last_writer(index, rows=target.shape[0], mode=mode)
+
+
+def _column(mask: Any, like: Any) -> Any:
+    return reshape_to(mask, (mask.shape[0],) + (1,) * (len(like.shape) - 1))
+
+
+def _set_masks(route: Any) -> tuple[Any, Any]:
+    """Rows kept, and which update wins each other row."""
+    zero = np.zeros((), np.int64)
+    return op("less")(route, zero), op("maximum")(route, zero)
+
+
+def _flat_updates(x: Any, index: Any) -> Any:
+    count = int(np.prod(index.shape))
+    return reshape_to(x, (count, *x.shape[len(index.shape) :]))
+
+
+def _set_apply(route: Any, tangents: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
+    t_target, _, t_updates = tangents
+    kept, winner = _set_masks(route)
+    select, zero = op("select"), np.zeros((), target.dtype)
+    mask = _column(kept, target)
+    old = zero if t_target is None else t_target
+    if t_updates is None or 0 in index.shape:
+        return select(mask, old, np.zeros(target.shape, target.dtype))
+    new = take(_flat_updates(t_updates, index), winner, mode="clip")
+    return select(mask, old, new)
+
+
+def _set_transpose(route: Any, g: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
+    kept, winner = _set_masks(route)
+    select = op("select")
+    g_target = select(_column(kept, target), g, np.zeros((), g.dtype))
+    count = int(np.prod(index.shape))
+    zeros = np.zeros((count, *target.shape[1:]), g.dtype)
+    won = select(_column(kept, target), np.zeros((), g.dtype), g)
+    g_updates = scatter_add(zeros, winner, won, mode="clip") if count else zeros
+    return g_target, None, reshape_to(g_updates, updates.shape)
+
+
+scatter_set = Routed(
+    "scatter_set",
+    {"cpu": f"{CPU}:scatter_set"},
+    _set_route,
+    _set_apply,
+    _set_transpose,
+    doc="Rows written into a copy of the target; of repeated indices the last wins and alone has a derivative.",
+)
