@@ -182,7 +182,7 @@ class Multilinear(Primitive):
 
 class Routed(Primitive):
     """`route(out, *operands, **params)` is computed the same way in both modes; `apply(route, tangents, avals)`
-    sends tangents along it, `transpose(route, g, avals)` cotangents back. Both see only Avals of the operands."""
+    sends tangents along it, `transpose(route, g, avals)` cotangents back. Both see only Avals of inexact operands."""
 
     kind = "routed"
 
@@ -226,8 +226,9 @@ class Smooth(Primitive):
         return self.jvp(tangents, outs[0] if self.outputs == 1 else outs, *args, **params)
 
 
-def _aval(value: Any) -> Aval:
-    return Aval(value.shape, value.dtype)
+def _aval(value: Any) -> Any:
+    """An operand without its numbers; indices and masks, which have no derivative, stay."""
+    return Aval(value.shape, value.dtype) if value.dtype.kind in "fc" else value
 
 
 def zeros_like(value: Any) -> np.ndarray:

@@ -3,61 +3,50 @@
 import numpy as _numpy
 
 from numbagrad.core.array import Array as ndarray
-from numbagrad.core.dtypes import result_type as _result_type
-from numbagrad.numpy import elementwise as _elementwise
-from numbagrad.numpy import methods as _methods
-from numbagrad.numpy.creation import *  # noqa: F403
-from numbagrad.numpy.elementwise import (
-    abs,
-    absolute,
-    angle,
-    around,
-    clip,
-    conj,
-    conjugate,
-    deg2rad,
-    degrees,
-    divmod,
-    fabs,
-    float_power,
-    heaviside,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    ldexp,
-    logaddexp2,
-    modf,
-    nan_to_num,
-    pow,
-    power,
-    rad2deg,
-    radians,
-    real,
-    round,
-    sign,
-    sinc,
-    where,
-)
-from numbagrad.numpy.products import (
-    cross,
-    diag,
-    diagflat,
-    diagonal,
-    dot,
-    einsum,
-    inner,
-    kron,
-    matmul,
-    outer,
-    tensordot,
-    trace,
-    vdot,
-    vecdot,
-)
-from numbagrad.numpy.reductions import *  # noqa: F403
-from numbagrad.numpy.shaping import *  # noqa: F403
+from numbagrad.numpy import methods  # gives Array its operators
+from numbagrad.numpy.calculus import *
+from numbagrad.numpy.creation import *
+from numbagrad.numpy.elementwise import *
+from numbagrad.numpy.logic import *
+from numbagrad.numpy.products import *
+from numbagrad.numpy.reductions import *
+from numbagrad.numpy.searching import *
+from numbagrad.numpy.shaping import *
+from numbagrad.numpy.ufuncs import *
 
-globals().update(_elementwise.FUNCTIONS | {"abs": abs, "power": power, "pow": pow})
-from numbagrad.numpy.elementwise import abs, power, pow  # noqa
-pi, e, inf, nan, newaxis, euler_gamma = (getattr(_numpy, n) for n in ("pi", "e", "inf", "nan", "newaxis", "euler_gamma"))
+# constants and types are NumPy's own
+pi = _numpy.pi
+e = _numpy.e
+inf = _numpy.inf
+nan = _numpy.nan
+newaxis = _numpy.newaxis
+euler_gamma = _numpy.euler_gamma
+bool_ = _numpy.bool_
+int8 = _numpy.int8
+int16 = _numpy.int16
+int32 = _numpy.int32
+int64 = _numpy.int64
+uint8 = _numpy.uint8
+uint16 = _numpy.uint16
+uint32 = _numpy.uint32
+uint64 = _numpy.uint64
+float32 = _numpy.float32
+float64 = _numpy.float64
+complex64 = _numpy.complex64
+complex128 = _numpy.complex128
+dtype = _numpy.dtype
+finfo = _numpy.finfo
+iinfo = _numpy.iinfo
+isdtype = _numpy.isdtype
+floating = _numpy.floating
+integer = _numpy.integer
+inexact = _numpy.inexact
+complexfloating = _numpy.complexfloating
+number = _numpy.number
+generic = _numpy.generic
+broadcast_shapes = _numpy.broadcast_shapes
+set_printoptions = _numpy.set_printoptions
+bool = _numpy.bool_
+int_ = _numpy.int64
+float_ = _numpy.float64
+uint = _numpy.uint64

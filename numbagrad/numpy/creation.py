@@ -7,14 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import own, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import FLOAT, check_dtype
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import shaping
 from numbagrad.numpy.elementwise import call, where
 from numbagrad.primitives.elementwise import convert
+
+__all__ = (
+    "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye from_dlpack frombuffer "
+    "fromfunction full full_like geomspace identity indices linspace logspace meshgrid ones ones_like tri tril "
+    "triu vander zeros zeros_like"
+).split()
 
 
 def _on(device: Any, name: str) -> None:

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.scalar import ATOMS, Expr, arg
 from numbagrad.scalar.atoms.trigonometric import sinc_of
+
+__all__ = (
+    "abs absolute angle around clip conj conjugate deg2rad degrees divmod fabs float_power heaviside imag "
+    "isfinite isinf isnan ldexp logaddexp2 modf nan_to_num pow power rad2deg radians real round sign sinc where"
+).split()
 
 
 def _arithmetic(dtype: np.dtype, name: str) -> np.dtype:
@@ -85,8 +90,9 @@ def rebind(target: Array, result: Array, op_name: str) -> Array:
     return target
 
 
-def _define(name: str, atom_name: str) -> Callable[..., Array]:
-    atom = ATOMS[atom_name]
+def define(atom_name: str) -> Callable[..., Array]:
+    """The public function of an atom."""
+    atom, name = ATOMS[atom_name], atom_name
 
     def unary(x: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
         return store(call(atom_name, x, dtype=dtype), out, name)
@@ -98,37 +104,6 @@ def _define(name: str, atom_name: str) -> Callable[..., Array]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = atom.doc
     return function
-
-
-# public name -> atom
-TABLE = {
-    **{
-        n: n
-        for n in (
-            "add subtract multiply divide negative positive square reciprocal sqrt cbrt power floor_divide remainder"
-            " fmod floor ceil trunc rint copysign exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan arcsin"
-            " arccos arctan arctan2 hypot sinh cosh tanh arcsinh arccosh arctanh equal not_equal less less_equal"
-            " greater greater_equal logical_and logical_or logical_xor logical_not signbit"
-            " maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor invert left_shift right_shift"
-        ).split()
-    },
-    "true_divide": "divide",
-    "pow": "power",
-    "mod": "remainder",
-    "acos": "arccos",
-    "asin": "arcsin",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "acosh": "arccosh",
-    "asinh": "arcsinh",
-    "atanh": "arctanh",
-    "bitwise_not": "invert",
-    "bitwise_invert": "invert",
-    "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift",
-}
-
-FUNCTIONS = {name: _define(name, atom_name) for name, atom_name in TABLE.items()}
 
 
 def composed(name: str, expr: Expr, arity: int, rule: str, doc: str) -> Callable[..., Array]:

@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.core.arguments import promote, value_of
 from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
-from numbagrad.core.arguments import promote, value_of
 from numbagrad.core.trace import Box
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives.broadcast import broadcast_to, reshape_to
-from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.layout import transpose
 from numbagrad.primitives.slices import getitem as basic_getitem
 from numbagrad.primitives.slices import setitem as basic_setitem
 
 Key = tuple[Any, ...]
+_DROPPED = np.iinfo(np.int64).min  # out of range whichever way it is counted
 
 
-def parse(key: Any, shape: tuple[int, ...]) -> tuple[Key, bool]:
+def parse(key: Any, shape: tuple[int, ...], mode: str = "raise") -> tuple[Key, bool]:
     """The key as a full tuple of ints, slices, None and int64 arrays; whether it has arrays."""
     parts = key if isinstance(key, tuple) else (key,)
     parts = tuple(_part(p) for p in parts)
@@ -39,7 +40,7 @@ def parse(key: Any, shape: tuple[int, ...]) -> tuple[Key, bool]:
         parts = (*parts[:at], *fill, *parts[at + 1 :])
     else:
         parts = (*parts, *fill)
-    return _expand(parts, shape)
+    return _expand(parts, shape, mode)
 
 
 def _is_mask(part: Any) -> bool:
@@ -75,7 +76,7 @@ def _whole(s: Any) -> int:
         raise TypeError(message("index", "a slice bound is not an integer", repr(s), "an integer or None")) from None
 
 
-def _expand(parts: Key, shape: tuple[int, ...]) -> tuple[Key, bool]:
+def _expand(parts: Key, shape: tuple[int, ...], mode: str) -> tuple[Key, bool]:
     """Check integers, turn masks into integer arrays."""
     done: list[Any] = []
     axis, arrays = 0, False
@@ -95,6 +96,11 @@ def _expand(parts: Key, shape: tuple[int, ...]) -> tuple[Key, bool]:
                 axis += 1
         else:
             if p.__class__ is int and not -shape[axis] <= p < shape[axis]:
+                if mode != "raise":  # resolved with the arrays
+                    p, arrays = np.asarray(p, np.int64), True
+                    done.append(p)
+                    axis += 1
+                    continue
                 got = f"{p} for axis {axis} of length {shape[axis]}"
                 raise IndexError(message("index", "out of range", got, f"{-shape[axis]} to {shape[axis] - 1}"))
             done.append(p)
@@ -112,20 +118,17 @@ class _ZeroDimMask:
 class Gather:
     """An index with arrays, resolved against a shape: how to get to rows and back."""
 
-    def __init__(self, parts: Key, shape: tuple[int, ...]) -> None:
+    def __init__(self, parts: Key, shape: tuple[int, ...], mode: str = "raise") -> None:
+        self.mode = mode
         # integers beside arrays are arrays of one element
         parts = tuple(np.asarray(p, np.int64) if p.__class__ is int else p for p in parts)
         parts = tuple(None if isinstance(p, _ZeroDimMask) and p.value else p for p in parts)
-        empty = [k for k, p in enumerate(parts) if isinstance(p, _ZeroDimMask)]
-        parts = tuple(None if isinstance(p, _ZeroDimMask) else p for p in parts)
-        self.basic = tuple(slice(None) if isinstance(p, np.ndarray) else p for p in parts)
-        if empty:
+        if any(isinstance(p, _ZeroDimMask) for p in parts):
             raise IndexError(message("index", "a 0-d False mask", "False", "an array mask", "Use x[None][:0]."))
+        self.basic = tuple(slice(None) if isinstance(p, np.ndarray) else p for p in parts)
         # axes of the view after the basic part (None adds one, slices keep one)
         axes = [k for k, p in enumerate(parts) if isinstance(p, np.ndarray)]
         arrays = [p for p in parts if isinstance(p, np.ndarray)]
-        view = np.empty(1).__class__  # (only shapes are needed below)
-        del view
         self.view_shape = _sliced_shape(self.basic, shape)
         try:
             self.index_shape = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -143,15 +146,19 @@ class Gather:
         self.out_axes = (*range(n, n + position), *range(n), *range(n + position, n + len(self.rest)))
 
     def _flat(self, arrays: list[np.ndarray]) -> np.ndarray:
+        """Row numbers of the joined axes; what mode "fill" drops is out of every range."""
         total = np.zeros(self.index_shape, np.int64)
+        dropped = np.zeros(self.index_shape, bool)
         for a, length in zip(arrays, self.lead, strict=True):
-            if a.size and (a.min() < -length or a.max() >= length):
-                bad = a[(a < -length) | (a >= length)].flat[0]
-                raise IndexError(
-                    message("index", "out of range", f"{bad} for an axis of length {length}", f"{-length} to {length - 1}")
-                )
+            outside = (a < -length) | (a >= length)
+            if outside.any():
+                if self.mode == "raise":
+                    got = f"{a[outside].flat[0]} for an axis of length {length}"
+                    raise IndexError(message("index", "out of range", got, f"{-length} to {length - 1}"))
+                dropped = dropped | (outside if self.mode == "fill" else False)
+                a = a % length if self.mode == "wrap" and length else np.clip(a, -length, max(0, length - 1))
             total = total * length + np.where(a < 0, a + length, a)
-        return total
+        return np.where(dropped, _DROPPED, total)
 
     def to_rows(self, x: Any) -> Any:
         """View of x with the indexed axes joined in front."""
@@ -226,17 +233,27 @@ def setitem(x: Array, key: Any, new: Any) -> None:
     x._value = updated(x._value, key, new, "set")
 
 
+def picked(value: Any, key: Any, mode: str) -> Any:
+    """x.at[key].get(mode=...): out-of-range indices clip, wrap or give the fill value."""
+    parts, arrays = parse(key, value.shape, mode)
+    if not arrays:
+        return basic_getitem(value, key=parts)
+    gather = Gather(parts, value.shape, mode)
+    taken = rows_of.take(gather.to_rows(value), gather.rows, mode="fill" if mode == "fill" else "raise")
+    return gather.from_rows(taken)
+
+
 def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> Any:
     """The value with the part at a key set to (or combined with) something."""
-    parts, arrays = parse(key, value.shape)
+    parts, arrays = parse(key, value.shape, mode)
     update = convert(promote((Array(value), new), "x[i] = v", value.dtype)[0][1], value.dtype)
     if arrays:
-        gather = Gather(parts, value.shape)
+        gather = Gather(parts, value.shape, mode)
         _fits(update.shape, gather.out_shape)
         rows = gather.to_rows(value)
         updates = gather.updates(_trim(update, gather.out_shape))
         scatter = SCATTERS[how]
-        return gather.back(scatter(rows, gather.rows, updates, mode), value)
+        return gather.back(scatter(rows, gather.rows, updates, "fill" if mode == "fill" else "raise"), value)
     part = basic_getitem(value, key=parts)
     _fits(update.shape, part.shape)
     update = _trim(update, part.shape)
@@ -259,8 +276,39 @@ def _trim(update: Any, target: tuple[int, ...]) -> Any:
     return reshape_to(update, update.shape[extra:]) if extra > 0 else update
 
 
+def _multiply_rows(rows: Any, index: np.ndarray, updates: Any, mode: str) -> Any:
+    """Rows multiplied by updates. Repeated indices are multiplied up pairwise first, by operations whose
+    derivative is exact with zeros and at any order; then every row is written once."""
+    flat = rows_of.flat_rows.run((index,), {"rows": rows.shape[0], "mode": mode})
+    order = np.argsort(flat, kind="stable")
+    order = order[np.searchsorted(flat[order], 0) :]  # dropped updates sort first
+    owner = flat[order]
+    factors = rows_of.take(reshape_to(updates, (flat.size, *rows.shape[1:])), order, mode="raise")
+    multiply, select = op("multiply"), op("select")
+    while owner.size and (repeated := owner[1:] == owner[:-1]).any():
+        start = np.flatnonzero(np.r_[True, ~repeated])
+        place = np.arange(owner.size) - np.repeat(start, np.diff(np.r_[start, owner.size]))
+        left = np.flatnonzero(place % 2 == 0)
+        paired = np.r_[repeated, False][left]
+        first = rows_of.take(factors, left, mode="raise")
+        second = rows_of.take(factors, np.where(paired, left + 1, left), mode="raise")
+        mask = paired.reshape((-1,) + (1,) * (len(rows.shape) - 1))
+        factors = select(mask, multiply(first, second), first)
+        owner = owner[left]
+    old = rows_of.take(rows, owner, mode="raise")
+    return rows_of.scatter_set(rows, owner, multiply(old, factors), mode="raise")
+
+
 SCATTERS: dict[str, Any] = {
     "set": lambda rows, index, updates, mode: rows_of.scatter_set(rows, index, updates, mode=mode),
     "add": lambda rows, index, updates, mode: rows_of.scatter_add(rows, index, updates, mode=mode),
+    "max": lambda rows, index, updates, mode: rows_of.scatter_max(rows, index, updates, mode=mode),
+    "min": lambda rows, index, updates, mode: rows_of.scatter_min(rows, index, updates, mode=mode),
+    "multiply": _multiply_rows,
 }
-COMBINE: dict[str, Any] = {}
+COMBINE: dict[str, Any] = {
+    "add": op("add"),
+    "multiply": op("multiply"),
+    "min": op("minimum"),
+    "max": op("maximum"),
+}

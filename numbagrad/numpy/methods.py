@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.arguments import scalar_cell
+from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import DeviceError, TracerConversionError, message
 from numbagrad.core.trace import Box
-from numbagrad.numpy import creation, indexing, products, reductions, shaping
+from numbagrad.numpy import creation, indexing, products, reductions, shaping, ufuncs
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.updates import IndexUpdater
 from numbagrad.primitives.elementwise import convert, op
@@ -33,7 +33,7 @@ def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floati
                     return Array(operation(y, x) if swap else operation(x, y))
             else:
                 kind = other.__class__
-                if kind is float and dtype.kind == "f" or (kind is int and dtype.kind in "fc"):
+                if (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fc"):
                     y = scalar_cell(other, dtype)
                     return Array(operation(y, x) if swap else operation(x, y))
         if other is None or isinstance(other, (str, bytes, dict, set)):
@@ -69,7 +69,7 @@ def _in_place(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _attach_operators() -> None:
     for short, atom_name in BINARY.items():
-        function = ew.FUNCTIONS[atom_name]
+        function = getattr(ufuncs, atom_name)
         floating = short in ("truediv", "floordiv", "mod")
         plain = _operator(atom_name, function, False, floating)
         bitwise = short in ("and", "or", "xor", "lshift", "rshift")
@@ -79,12 +79,12 @@ def _attach_operators() -> None:
         setattr(Array, f"__r{short}__", _slow(function, True) if bitwise else _operator(atom_name, function, True, floating))
         setattr(Array, f"__i{short}__", _in_place(plain, f"x {short}= y"))
     for short, atom_name in COMPARE.items():
-        setattr(Array, f"__{short}__", _operator(atom_name, ew.FUNCTIONS[atom_name], False, False))
+        setattr(Array, f"__{short}__", _operator(atom_name, getattr(ufuncs, atom_name), False, False))
     for short, function in (("pow", ew.power), ("matmul", products.matmul)):
         setattr(Array, f"__{short}__", _slow(function, False))
         setattr(Array, f"__r{short}__", _slow(function, True))
         setattr(Array, f"__i{short}__", _in_place(_slow(function, False), f"x {short}= y"))
-    for short, function in {"neg": ew.FUNCTIONS["negative"], "pos": ew.FUNCTIONS["positive"], "abs": ew.absolute, "invert": ew.FUNCTIONS["invert"]}.items():
+    for short, function in {"neg": ufuncs.negative, "pos": ufuncs.positive, "abs": ew.absolute, "invert": ufuncs.invert}.items():
         setattr(Array, f"__{short}__", _unary(function))
 
 
@@ -152,9 +152,9 @@ def _attach_methods() -> None:
     Array.__getitem__, Array.__setitem__, Array.__iter__, Array.__contains__ = _getitem, _setitem, _iter, _contains
     own = (astype, reshape, transpose, to_device)
     named = {f.__name__: f for f in own}
-    for name in "sum prod max min any all argmax argmin mean var std ptp".split():
+    for name in ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std", "ptp"]:
         named[name] = getattr(reductions, name)
-    for name in "ravel squeeze swapaxes repeat".split():
+    for name in ["ravel", "squeeze", "swapaxes", "repeat"]:
         named[name] = getattr(shaping, name)
     named |= {"flatten": shaping.ravel, "dot": products.dot, "trace": products.trace, "diagonal": products.diagonal}
     named |= {"clip": ew.clip, "round": ew.round, "conj": ew.conj, "conjugate": ew.conj, "copy": creation.copy}

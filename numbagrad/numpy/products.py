@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
@@ -17,6 +17,10 @@ from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import layout
 from numbagrad.primitives.broadcast import reduce_sum
 from numbagrad.primitives.contract import dot_general
+
+__all__ = (
+    "cross diag diagflat diagonal dot einsum inner kron matmul outer tensordot trace vdot vecdot"
+).split()
 
 
 def _pair(x: Any, y: Any, name: str, dtype: Any = None) -> tuple[Any, Any]:
@@ -48,7 +52,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
 
 def _matmul(x: Any, y: Any) -> Array:
     nx, ny = len(x.shape), len(y.shape)
-    if ny <= 2 or nx == 1 and ny == 2:  # no batch on the right: one product of a tall matrix
+    if ny <= 2 or (nx == 1 and ny == 2):  # no batch on the right: one product of a tall matrix
         return _product(x, y, ((nx - 1,), (max(0, ny - 2),)))
     if nx == 1:  # (k) @ (..., k, n): columns of the right operand
         return _product(x, y, ((0,), (ny - 2,)))

@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.primitives import reduce as prims
 from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, reduce_sum
 from numbagrad.primitives.elementwise import convert
+
+__all__ = (
+    "all amax amin any argmax argmin average count_nonzero logsumexp max mean min nanargmax nanargmin nanmax "
+    "nanmean nanmin nanprod nanstd nansum nanvar norm prod ptp std sum var"
+).split()
 
 Axis = int | tuple[int, ...] | None
 Axes = tuple[int, ...]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy.reductions import normalize_axes, normalize_axis
@@ -17,6 +17,13 @@ from numbagrad.primitives import broadcast as bc
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives import join, layout, slices
 from numbagrad.primitives.elementwise import convert
+
+__all__ = (
+    "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to column_stack concat "
+    "concatenate delete dsplit dstack expand_dims flip fliplr flipud hsplit hstack insert matrix_transpose "
+    "moveaxis pad permute_dims ravel repeat reshape resize roll rollaxis rot90 split squeeze stack swapaxes tile "
+    "transpose trim_zeros unstack vsplit vstack"
+).split()
 
 
 def _ints(shape: Any, name: str) -> tuple[int, ...]:

@@ -6,11 +6,8 @@ from typing import Any
 
 from numbagrad.core.array import Array
 from numbagrad.numpy import indexing
-from numbagrad.primitives.elementwise import op
 
-indexing.COMBINE.update(
-    add=op("add"), multiply=op("multiply"), min=op("minimum"), max=op("maximum"), divide=op("divide"), power=op("power")
-)
+_MODES = {m: m for m in ("raise", "clip", "wrap", "fill")} | {None: "raise", "promise_in_bounds": "raise", "drop": "fill"}
 
 
 class IndexUpdater:
@@ -26,7 +23,11 @@ class IndexUpdater:
 
 
 class Place:
-    """x.at[key]: a part of an array, to be read or updated functionally."""
+    """x.at[key]: a part of an array, to be read or updated functionally.
+
+    `mode` is for index arrays out of range: "raise" (default), "clip", "wrap", "fill" or "drop" (updates are dropped,
+    `get` gives nan, 0 for integers).
+    """
 
     __slots__ = ("_array", "_key")
 
@@ -38,7 +39,7 @@ class Place:
 
     def get(self, *, mode: str | None = None) -> Array:
         """The part itself."""
-        return Array(indexing.getitem(self._array, self._key)._value)
+        return Array(indexing.picked(self._array._value, self._key, _MODES[mode]))
 
     def set(self, values: Any, *, mode: str | None = None) -> Array:
         """With the part replaced; of repeated indices the last wins."""
@@ -61,6 +62,3 @@ class Place:
     def max(self, values: Any, *, mode: str | None = None) -> Array:
         """With the larger of part and values; ties share the derivative."""
         return self._update("max", values, mode)
-
-
-_MODES = {None: "raise", "raise": "raise", "clip": "clip", "wrap": "wrap", "fill": "fill", "drop": "fill", "promise_in_bounds": "raise"}

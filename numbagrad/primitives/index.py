@@ -14,7 +14,8 @@ import numpy as np
 from numbagrad.core.registry import Linear, Primitive, Routed
 from numbagrad.core.reverse import Update
 from numbagrad.primitives.broadcast import reshape_to
-from numbagrad.primitives.elementwise import op
+from numbagrad.primitives.elementwise import convert, op
+from numbagrad.primitives.reduce import is_extremum
 
 CPU = "numbagrad.kernels.cpu.index"
 
@@ -111,4 +112,44 @@ scatter_set = Routed(
     _set_apply,
     _set_transpose,
     doc="Rows written into a copy of the target; of repeated indices the last wins and alone has a derivative.",
+)
+
+
+flat_rows = Primitive("flat_rows", {"cpu": f"{CPU}:flat_rows"}, doc="An index as flat row numbers; -1 is dropped.")
+
+# --- scatters that keep the larger or smaller: ties share equally, the target's own element included
+
+
+def _extremum_route(out: Any, target: Any, index: Any, updates: Any, *, mode: str) -> tuple[Any, Any]:
+    """Shares of the target's elements and of the updates."""
+    own = convert(is_extremum(target, out), target.dtype)
+    there = _rows(out, index, mode)
+    theirs = convert(is_extremum(updates, there), target.dtype)
+    count = scatter_add(own, index, theirs, mode=mode)
+    divide = op("divide")
+    count = op("maximum")(count, np.ones((), count.dtype))
+    return divide(own, count), divide(theirs, _rows(count, index, "clip" if mode == "fill" else mode))
+
+
+def _extremum_apply(route: Any, tangents: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
+    times = op("zero_product")
+    total = np.zeros(target.shape, target.dtype) if tangents[0] is None else times(tangents[0], route[0])
+    return total if tangents[2] is None else scatter_add(total, index, times(tangents[2], route[1]), mode=mode)
+
+
+def _extremum_transpose(route: Any, g: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
+    times = op("zero_product")
+    return times(g, route[0]), None, times(_rows(g, index, mode), route[1])
+
+
+scatter_max, scatter_min = (
+    Routed(
+        f"scatter_{name}",
+        {"cpu": f"{CPU}:scatter_{name}"},
+        _extremum_route,
+        _extremum_apply,
+        _extremum_transpose,
+        doc=f"The {word} of target rows and the updates that go there. Ties share the derivative equally.",
+    )
+    for name, word in (("max", "largest"), ("min", "smallest"))
 )

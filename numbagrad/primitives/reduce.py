@@ -34,12 +34,12 @@ def _is_extremum_op() -> Any:
     return map_op("is_extremum", (select(nan(out), nan(x), ATOMS["equal"](x, out)),), 2)
 
 
-_is_extremum = _is_extremum_op()
+is_extremum = _is_extremum_op()
 
 
 def _extremum_route(out: Any, x: Any, *, axes: Axes) -> Any:
     """Each element's share: ties share equally, nans share what is theirs."""
-    mask = convert(_is_extremum(x, expand_axes(out, axes, x.ndim)), x.dtype)
+    mask = convert(is_extremum(x, expand_axes(out, axes, x.ndim)), x.dtype)
     ties = expand_axes(reduce_sum(mask, axes=axes), axes, x.ndim)
     return op("divide")(mask, ties)
 

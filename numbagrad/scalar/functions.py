@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import llvmlite.ir as ir
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -39,11 +40,23 @@ def truncate(typingctx, x):
 
 
 @intrinsic
+def float_fmod(typingctx, x, y):
+    """Exact remainder with the sign of x: C's fmod, which Numba has no name for in `math`."""
+
+    def codegen(context, builder, signature, args):
+        return builder.frem(*args)
+
+    return x(x, x), codegen
+
+
+@intrinsic
 def copy_sign(typingctx, x, y):
     """|x| with the sign bit of y (one instruction)."""
 
     def codegen(context, builder, signature, args):
-        function = builder.module.declare_intrinsic("llvm.copysign", [args[0].type])
+        number = args[0].type
+        both = ir.FunctionType(number, [number, number])  # llvmlite would guess a function of one argument
+        function = builder.module.declare_intrinsic("llvm.copysign", [number], both)
         return builder.call(function, args)
 
     return x(x, x), codegen
@@ -85,7 +98,7 @@ def int_fmod(x, y):
 @simd
 def float_remainder(x, y):
     """Remainder with the sign of y."""
-    rest = math.fmod(x, y)
+    rest = float_fmod(x, y)
     if rest != 0:
         if (rest < 0) != (y < 0):
             rest += y
@@ -99,7 +112,7 @@ def float_floor_divide(x, y):
     """floor(x / y) by way of the exact remainder, so that it agrees with `remainder`."""
     if y == 0:
         return x / y
-    rest = math.fmod(x, y)
+    rest = float_fmod(x, y)
     quotient = (x - rest) / y
     if rest != 0 and ((rest < 0) != (y < 0)):
         quotient -= 1
@@ -159,6 +172,21 @@ def type_of(typingctx, x, value):
         return context.cast(builder, args[1], types.float64, x)
 
     return x(x, value), codegen
+
+
+@simd
+def complex_divide(x, y):
+    """x / y by Smith's method, so that large and small parts do not overflow; x / 0 as IEEE 754 divides the parts."""
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    if abs(c) >= abs(d):
+        if c == 0:
+            return complex(a / abs(c), b / abs(c))
+        ratio = d / c
+        scale = c + d * ratio
+        return complex((a + b * ratio) / scale, (b - a * ratio) / scale)
+    ratio = c / d
+    scale = c * ratio + d
+    return complex((a * ratio + b) / scale, (b * ratio - a) / scale)
 
 
 @simd

@@ -22,7 +22,7 @@ def resolve(index: np.ndarray, rows: int, mode: str, op: str) -> np.ndarray:
         return flat
     if mode == "wrap" and rows:
         return flat % rows
-    flat = np.where(flat < 0, flat + rows, flat) if mode != "clip_only" else flat
+    flat = np.where(flat < 0, flat + rows, flat)
     outside = (flat < 0) | (flat >= rows)
     if outside.any():
         if mode == "raise":
@@ -70,15 +70,16 @@ def {name}(n, ptrs, strides):
         if row >= 0:
             to, start = row * width, i * width
             for j in range(n):
-                out[to + j] {assign} x[start + j]
+                a, v = out[to + j], x[start + j]
+                out[to + j] = {combine}
 '''
 
 
 @cache
-def _kernel(template: str, name: str, dtype: np.dtype, assign: str = "") -> int:
+def _kernel(template: str, name: str, dtype: np.dtype, combine: str = "") -> int:
     t = NAMES[dtype.name]
     name = f"{name}_{t}"
-    return kernel_address(name, template.format(name=name, t=t, assign=assign))
+    return kernel_address(name, template.format(name=name, t=t, combine=combine))
 
 
 def take(x: np.ndarray, index: np.ndarray, *, mode: str = "raise") -> np.ndarray:
@@ -102,12 +103,12 @@ def take(x: np.ndarray, index: np.ndarray, *, mode: str = "raise") -> np.ndarray
     return out
 
 
-def _scatter(name: str, assign: str, out: np.ndarray, index: np.ndarray, updates: np.ndarray, mode: str) -> np.ndarray:
+def _scatter(name: str, combine: str, out: np.ndarray, index: np.ndarray, updates: np.ndarray, mode: str) -> np.ndarray:
     rows = resolve(index, out.shape[0], mode, f"scatter_{name}")
     width = math.prod(out.shape[1:])
     flat = np.ascontiguousarray(updates)
     operands = ((out, (0,), 1), (flat, (0,), 1), (rows, (0,), 0))
-    address = _kernel(_SCATTER, f"scatter_{name}", out.dtype, assign)
+    address = _kernel(_SCATTER, f"scatter_{name}", out.dtype, combine)
     if width and rows.size:
         jobs.run(address, width, (1,), operands, (rows.size, width), chunk=256 if rows.size * width > 1 << 16 else 0)
     return out
@@ -121,17 +122,32 @@ def _copy(target: np.ndarray) -> np.ndarray:
 
 def scatter_add(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Updates added into a copy of the target, in index order."""
-    return _scatter("add", "+=", _copy(target), index, updates, mode)
+    return _scatter("add", "a + v", _copy(target), index, updates, mode)
 
 
 def scatter_add_into(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Updates added into the target itself."""
-    return _scatter("add", "+=", target, index, updates, mode)
+    return _scatter("add", "a + v", target, index, updates, mode)
 
 
 def scatter_set(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Updates written into a copy of the target; the last one wins."""
-    return _scatter("set", "=", _copy(target), index, updates, mode)
+    return _scatter("set", "v", _copy(target), index, updates, mode)
+
+
+def scatter_max(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
+    """The larger of the target and the updates that go there; nan wins."""
+    return _scatter("max", "a if (a >= v) | (a != a) else v", _copy(target), index, updates, mode)
+
+
+def scatter_min(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
+    """The smaller of the target and the updates that go there; nan wins."""
+    return _scatter("min", "a if (a <= v) | (a != a) else v", _copy(target), index, updates, mode)
+
+
+def flat_rows(index: np.ndarray, *, rows: int, mode: str = "raise") -> np.ndarray:
+    """Row numbers, -1 for what is dropped."""
+    return resolve(index, rows, mode, "scatter")
 
 
 def last_writer(index: np.ndarray, *, rows: int, mode: str = "raise") -> np.ndarray:

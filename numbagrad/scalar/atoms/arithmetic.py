@@ -30,7 +30,7 @@ def zero_product(x, y):
 
 
 @atom(
-    "{0} / {1}",
+    {"c": "{T}(func.complex_divide({0}, {1}))", "*": "{0} / {1}"},
     partials=lambda x, y, out: (1 / y, -out / y),
     rule="float",
     domain=("real", NONZERO),
@@ -78,7 +78,7 @@ def square(x):
 
 
 @atom(
-    "{T}(1) / {0}",
+    {"c": "{T}(func.complex_divide({T}(1), {0}))", "*": "{T}(1) / {0}"},
     partials=lambda x, out: -out * out,
     rule="float",
     domain=NONZERO,
@@ -161,7 +161,7 @@ def remainder(x, y):
 
 
 @atom(
-    {"i": "func.int_fmod({0}, {1})", "f": "math.fmod({0}, {1})"},
+    {"i": "func.int_fmod({0}, {1})", "f": "func.float_fmod({0}, {1})"},
     partials=lambda x, y, out: (1, -ATOMS["trunc"](x / y)),
     domain=("real", NONZERO),
     reference=np.fmod,

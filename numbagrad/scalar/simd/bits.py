@@ -143,7 +143,9 @@ def _fma_soft(a, b, c):
     e = al * bl - (((p - ah * bh) - al * bh) - ah * bl)
     s = p + c
     v = s - p
-    return s + (((p - (s - v)) + (c - v)) + e)
+    rest = ((p - (s - v)) + (c - v)) + e
+    # not finite: the splitting or the product overflowed
+    return select(rest - rest == 0.0, s + rest, 4.0 * ((0.5 * a) * (0.5 * b) + 0.25 * c))
 
 
 @simd

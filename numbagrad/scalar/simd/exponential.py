@@ -9,7 +9,23 @@ import numpy as np
 
 from numbagrad.scalar.simd import coefficients as C
 from numbagrad.scalar.simd.bits import (
-    copysign, f32_of, f64_of, fabs, fma, fma32, i32_of, i64_of, low32, poly, rint, sar, select, shl, shr, simd)
+    copysign,
+    f32_of,
+    f64_of,
+    fabs,
+    fma,
+    fma32,
+    i32_of,
+    i64_of,
+    low32,
+    poly,
+    rint,
+    sar,
+    select,
+    shl,
+    shr,
+    simd,
+)
 
 F, I, D, L = np.float32, np.int32, np.float64, np.int64
 INF32, NAN32, INF, NAN = F(np.inf), F(np.nan), np.inf, np.nan

@@ -8,10 +8,34 @@ import numpy as np
 
 from numbagrad.scalar.simd import coefficients as C
 from numbagrad.scalar.simd.bits import (
-    copysign, f64_of, fabs, fma, fma32, i64_of, poly, select, shl, shr, simd, sqrt)
+    copysign,
+    f64_of,
+    fabs,
+    fma,
+    fma32,
+    i64_of,
+    poly,
+    select,
+    shl,
+    shr,
+    simd,
+    sqrt,
+)
 from numbagrad.scalar.simd.exponential import (
-    LN2_HI, LN2_LO, MAGIC, MAGIC_BITS, exp_parts_f32, exp_parts_f64, expm1_plain_f32, expm1_plain_f64, log1p_sum_f32, log1p_sum_f64,
-    log2_d32, scale_f32, scale_f64)
+    LN2_HI,
+    LN2_LO,
+    MAGIC,
+    MAGIC_BITS,
+    exp_parts_f32,
+    exp_parts_f64,
+    expm1_plain_f32,
+    expm1_plain_f64,
+    log1p_sum_f32,
+    log1p_sum_f64,
+    log2_d32,
+    scale_f32,
+    scale_f64,
+)
 
 F, I, D = np.float32, np.int32, np.float64
 INF32, NAN32, INF, NAN = F(np.inf), F(np.nan), np.inf, np.nan

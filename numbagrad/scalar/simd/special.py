@@ -9,7 +9,18 @@ import numpy as np
 from numbagrad.scalar.simd import coefficients as C
 from numbagrad.scalar.simd.bits import copysign, fabs, floor, fma, fma32, poly, rint, select, simd, sqrt
 from numbagrad.scalar.simd.exponential import (
-    LN2_HI, LN2_LO, LOG2E, exp2_d32, exp_f32, exp_parts_f64, log1p_parts_f64, log2_d32, log_f64, scale_f64, split_f64)
+    LN2_HI,
+    LN2_LO,
+    LOG2E,
+    exp2_d32,
+    exp_f32,
+    exp_parts_f64,
+    log1p_parts_f64,
+    log2_d32,
+    log_f64,
+    scale_f64,
+    split_f64,
+)
 from numbagrad.scalar.simd.trigonometric import tan_parts
 
 F, D = np.float32, np.float64
@@ -221,7 +232,8 @@ def digamma_f64(x):
     w = s - y
     p_low = ((y - (s - w)) + (p - w)) + (p_low + low)
     pole = (x == 0.0) | ((x < 0.0) & (b == 0.0)) | (x == -INF)
-    return select(pole, NAN, select(x == INF, INF, select(x < 0.0, s + p_low, y + low)))
+    y = select(a < 1e-300, -1.0 / x, select(x < 0.0, s + p_low, y + low))
+    return select(pole, NAN, select(x == INF, INF, y))
 
 
 @simd

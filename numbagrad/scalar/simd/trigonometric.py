@@ -16,7 +16,22 @@ import numpy as np
 
 from numbagrad.scalar.simd import coefficients as C
 from numbagrad.scalar.simd.bits import (
-    copysign, f32_of, f64_of, fabs, fma, fma32, i32_of, i64_of, poly, rint, select, shl, shr, simd, sqrt)
+    copysign,
+    f32_of,
+    f64_of,
+    fabs,
+    fma,
+    fma32,
+    i32_of,
+    i64_of,
+    poly,
+    rint,
+    select,
+    shl,
+    shr,
+    simd,
+    sqrt,
+)
 
 F, I, D, U = np.float32, np.int32, np.float64, np.uint64
 INF32, NAN32, INF, NAN = F(np.inf), F(np.nan), np.inf, np.nan

@@ -1,0 +1,178 @@
+"""Differences, integrals, interpolation, polynomials, statistics of several variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.errors import message
+from numbagrad.numpy import elementwise as ew
+from numbagrad.numpy import products, reductions, shaping
+from numbagrad.numpy.reductions import normalize_axis
+from numbagrad.numpy.searching import take
+
+__all__ = (
+    "apply_along_axis corrcoef cov diff ediff1d gradient interp polyval trapezoid unwrap vectorize"
+).split()
+
+
+def _float(x: Any) -> Array:
+    return ew.convert_to_float(x, "asarray")
+
+
+def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Array:
+    return Array(x[(slice(None),) * axis + (slice(start, stop),)]._value)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """n-th difference of neighbours along an axis."""
+    x = Array(value_of(a, "diff"))
+    k = normalize_axis(axis, x.ndim, "diff")
+    if n < 0:
+        raise ValueError(message("diff", "negative order", n, "n >= 0"))
+    ends = []
+    for extra in (prepend, append):
+        if extra is not None:
+            e = Array(value_of(extra))
+            extra = shaping.broadcast_to(e, (*x.shape[:k], 1, *x.shape[k + 1 :])) if e.ndim == 0 else e
+        ends.append(extra)
+    parts = [p for p in (ends[0], x, ends[1]) if p is not None]
+    x = shaping.concatenate(parts, k) if len(parts) > 1 else x
+    for _ in range(n):
+        after, before = _cut(x, k, 1, None), _cut(x, k, None, -1)
+        x = after != before if x.dtype == bool else after - before
+    return x
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
+    """Differences of neighbours of the flat array, with optional ends."""
+    parts = [p for p in (to_begin, diff(shaping.ravel(ary)), to_end) if p is not None]
+    return shaping.concatenate([shaping.ravel(p) for p in parts])
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Derivative by central differences of second order, one-sided at the ends; spacing as numbers or coordinates."""
+    x = _float(f)
+    axes = reductions.normalize_axes(axis, x.ndim, "gradient")
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError(message("gradient", "number of spacings", len(varargs), f"0, 1 or {len(axes)}"))
+    spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
+    found = [_gradient(x, h, k, edge_order) for h, k in zip(spacings, axes, strict=True)]
+    return found[0] if len(found) == 1 else found
+
+
+def _gradient(x: Array, spacing: Any, axis: int, edge_order: int) -> Array:
+    n = x.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(message("gradient", "axis too short", n, f"at least {edge_order + 1}"))
+    h = Array(value_of(spacing))
+    if h.ndim:
+        h = diff(h).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+    else:
+        h = h * np.ones([n - 1 if d == axis else 1 for d in range(x.ndim)])
+    slope = diff(x, axis=axis) / h
+    left, right = _cut(slope, axis, None, -1), _cut(slope, axis, 1, None)
+    hl, hr = _cut(h, axis, None, -1), _cut(h, axis, 1, None)
+    inner = (left * hr + right * hl) / (hl + hr)
+    first, last = _cut(slope, axis, None, 1), _cut(slope, axis, -1, None)
+    if edge_order == 2:
+        first = first - _cut(h, axis, None, 1) * _cut((right - left) / (hl + hr), axis, None, 1)
+        last = last + _cut(h, axis, -1, None) * _cut((right - left) / (hl + hr), axis, -1, None)
+    return shaping.concatenate([first, inner, last], axis)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+    """Integral along an axis by the trapezoidal rule."""
+    v = Array(value_of(y, "trapezoid"))
+    k = normalize_axis(axis, v.ndim, "trapezoid")
+    step: Any = dx
+    if x is not None:
+        points = Array(value_of(x))
+        step = diff(points, axis=-1 if points.ndim == 1 else k)
+        step = step.reshape([-1 if d == k else 1 for d in range(v.ndim)]) if points.ndim == 1 else step
+    return reductions.sum(step * (_cut(v, k, 1, None) + _cut(v, k, None, -1)) / 2.0, k)
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> Array:
+    """Piecewise linear interpolation through (xp, fp), xp ascending; differentiable in x, xp and fp."""
+    v, points, heights = _float(x), _float(xp), _float(fp)
+    if points.ndim != 1 or points.shape != heights.shape or points.size == 0:
+        raise ValueError(message("interp", "points do not match", f"{points.shape}, {heights.shape}", "equal 1-d shapes"))
+    if period is not None:
+        v, points = v % period, points % period
+        order = np.argsort(concrete_array(points), kind="stable")
+        points, heights = points[order], heights[order]
+        points = shaping.concatenate([points[-1:] - period, points, points[:1] + period])
+        heights = shaping.concatenate([heights[-1:], heights, heights[:1]])
+    n = points.size
+    if n == 1:
+        inside = v * 0 + heights[0]
+    else:
+        where = np.searchsorted(concrete_array(points), concrete_array(v), "right")
+        i = np.clip(where, 1, n - 1)
+        x0, x1, f0, f1 = (take(p, j) for p, j in ((points, i - 1), (points, i), (heights, i - 1), (heights, i)))
+        inside = f0 + (v - x0) / (x1 - x0) * (f1 - f0)
+    if period is None:
+        inside = ew.where(v < points[0], heights[0] if left is None else left, inside)
+        inside = ew.where(v > points[-1], heights[-1] if right is None else right, inside)
+    return inside
+
+
+def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Array:
+    """Jumps of more than half a period along an axis taken out."""
+    x = _float(p)
+    k = normalize_axis(axis, x.ndim, "unwrap")
+    plain = concrete_array(x)
+    shift = np.unwrap(plain, discont, k, period=period) - plain
+    return x + shift.astype(plain.dtype)
+
+
+def polyval(p: Any, x: Any) -> Array:
+    """Polynomial with coefficients p, highest power first, at x (Horner)."""
+    coefficients, v = Array(value_of(p)), Array(value_of(x))
+    result = v * 0
+    for k in range(coefficients.shape[0]):
+        result = result * v + coefficients[k]
+    return result
+
+
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
+    """Covariance matrix of variables in rows (columns if not rowvar)."""
+    x = shaping.atleast_2d(_float(m))
+    x = x if rowvar or x.shape[0] == 1 else x.T
+    if y is not None:
+        other = shaping.atleast_2d(_float(y))
+        x = shaping.concatenate([x, other if rowvar or other.shape[0] == 1 else other.T])
+    freedom = (0 if bias else 1) if ddof is None else ddof
+    centred = x - reductions.mean(x, 1, keepdims=True)
+    result = products.matmul(centred, ew.conj(centred).T) / float(max(x.shape[1] - freedom, 0))
+    return shaping.squeeze(result)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Array:
+    """Correlation coefficients."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    d = ew.call("sqrt", ew.real(products.diagonal(c)))
+    return c / products.outer(d, d)
+
+
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
+    """A function of 1-d arrays on every slice along an axis."""
+    x = shaping.moveaxis(arr, axis, -1)
+    rows = x.reshape(-1, x.shape[-1])
+    made = [Array(value_of(func1d(Array(rows[k]._value), *args, **kwargs))) for k in range(rows.shape[0])]
+    out = shaping.stack(made)
+    out = out.reshape((*x.shape[:-1], *out.shape[1:]))
+    extra = out.ndim - (x.ndim - 1)
+    k = normalize_axis(axis, x.ndim, "apply_along_axis")
+    return shaping.moveaxis(out, tuple(range(out.ndim - extra, out.ndim)), tuple(range(k, k + extra)))
+
+
+def vectorize(pyfunc: Any, *options: Any, **more: Any) -> Any:
+    """NumPy's vectorize has no derivative; elementwise code needs none of it."""
+    raise TypeError(message("vectorize", "a Python loop over elements is not traced", "a function", "array operations"))

@@ -1,0 +1,175 @@
+"""Compile the common kernels ahead of time, on all cores: `python -m numbagrad warmup`.
+
+A kernel is compiled when it is first met, in some 0.1 s; a program that meets many new ones starts slowly. The
+warm-up meets them all: every public elementwise function of floats with its gradient, arithmetic with scalars,
+sums and extrema. They are chosen from the registry, so that a new function is warmed up without being listed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FLOATS = ("float32", "float64")
+ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "arctan2", "hypot")
+PUBLIC_RULES = ("arithmetic", "float", "compare", "predicate")
+Task = tuple[str, str]  # what to meet, dtype
+
+
+def tasks() -> list[Task]:
+    """What `meet` is called with, the slowest to compile first: the pool then ends evenly."""
+    import numbagrad.numpy  # noqa: F401 - defines every atom
+    from numbagrad.scalar import ATOMS
+
+    atoms = [
+        name
+        for name, atom in ATOMS.items()
+        if atom.rule in PUBLIC_RULES and atom.source is None and ({"f", "*"} & set(atom.code))
+    ]
+    work = [f"atom {name}" for name in atoms] + [f"scalar {name}" for name in ARITHMETIC]
+    work += ["reduce sum", "reduce max", "reduce min", "reduce mean", "convert", "select"]
+    order = sorted(work, key=lambda w: not w.startswith("atom"))
+    return [(w, dtype) for w in order for dtype in FLOATS]
+
+
+class Met(NamedTuple):
+    """What became of a task."""
+
+    name: str
+    compiled: int  # kernels compiled for it
+    kernels: set[str]  # all that its process has met so far
+    error: str  # why it failed, or ""
+
+
+def meet(task: Task) -> Met:
+    """Run an operation and its gradient on small arrays."""
+    from numbagrad.kernels.cpu import compiler
+
+    before, error = compiler.compilations, ""
+    kind, _, name = task[0].partition(" ")
+    try:
+        with np.errstate(all="ignore"):
+            _KINDS[kind](name, np.dtype(task[1]))
+    except Exception as failure:  # the others are worth having all the same
+        error = f"{' '.join(task)}: {type(failure).__name__}: {failure}"
+    return Met(name or kind, compiler.compilations - before, set(compiler._addresses), error)
+
+
+def _native(name: str, dtype: np.dtype) -> None:
+    """The three native functions that every other kernel is run by."""
+    from numbagrad.kernels.cpu import threads
+    from numbagrad.primitives.elementwise import op
+
+    op("add")(np.ones(4), np.ones(4))
+    threads._drive()
+
+
+def _pull(function: Callable[..., Any], values: list[np.ndarray]) -> None:
+    """Forward and backward, for a cotangent that is an array and for one that is a repeated number."""
+    from numbagrad.core.transform import Tape
+
+    tape = Tape(lambda v: [function(*v)], values, "warmup")
+    (out,) = tape.values()
+    if out.dtype.kind == "f":
+        tape.back([np.ones(out.shape, out.dtype)])
+        tape.back([np.broadcast_to(np.ones((), out.dtype), out.shape)])
+
+
+def _atom(name: str, dtype: np.dtype) -> None:
+    from numbagrad.primitives.elementwise import op
+    from numbagrad.scalar import ATOMS
+
+    _pull(op(name), [np.full(8, 0.5, dtype) for _ in range(ATOMS[name].arity)])
+
+
+def _scalar(name: str, dtype: np.dtype) -> None:
+    """x * 2.0 and 2.0 * x: the number is an operand of one element."""
+    from numbagrad.primitives.elementwise import op
+
+    x, two = np.full(8, 0.5, dtype), np.full((), 2, dtype)
+    _pull(lambda v: op(name)(v, two), [x])
+    _pull(lambda v: op(name)(two, v), [x])
+
+
+def _reduce(name: str, dtype: np.dtype) -> None:
+    import numbagrad.numpy as namespace
+    from numbagrad.core.array import Array
+
+    function = getattr(namespace, name)
+    for axis in (0, 1, None):
+        _pull(lambda v, axis=axis: function(Array(v), axis=axis)._value, [np.ones((4, 4), dtype)])
+
+
+def _convert(name: str, dtype: np.dtype) -> None:
+    from numbagrad.primitives.elementwise import convert
+
+    for source in ("bool", "int64", *FLOATS):
+        convert(np.ones(8, source), dtype)
+
+
+def _select(name: str, dtype: np.dtype) -> None:
+    from numbagrad.primitives.elementwise import op
+
+    condition, x, zero = np.ones(8, bool), np.ones(8, dtype), np.zeros((), dtype)
+    _pull(lambda a, b: op("select")(condition, a, b), [x, x])
+    _pull(lambda a: op("select")(condition, a, zero), [x])
+
+
+_KINDS: dict[str, Callable[[str, np.dtype], None]] = {
+    "native": _native,
+    "atom": _atom,
+    "scalar": _scalar,
+    "reduce": _reduce,
+    "convert": _convert,
+    "select": _select,
+}
+
+
+def results(workers: int, work: list[Task]) -> Iterator[Met]:
+    """`meet` over a pool of processes, in the order they finish."""
+    # spawned, not forked: a fork copies Numba's locks and the worker threads' state
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        first: Task = ("native", "float64")
+        yield pool.submit(meet, first).result()  # alone: all others need what it compiles
+        for future in as_completed([pool.submit(meet, task) for task in work]):
+            yield future.result()
+
+
+def warmup(workers: int | None = None, only: str | None = None, stream: Any = None) -> list[str]:
+    """Compile the common kernels (those whose name contains `only`); what could not be compiled, and why."""
+    from numbagrad import config
+
+    stream = stream or sys.stderr
+    work = [t for t in tasks() if only is None or only in t[0]]
+    workers = min(workers or os.cpu_count() or 1, len(work) + 1)
+    # each process is one of the workers already: no threads below it
+    os.environ["NUMBAGRAD_NUM_THREADS"] = "1"
+    compiled, kernels, errors, start = 0, set[str](), list[str](), time.perf_counter()
+    for done, met in enumerate(results(workers, work)):
+        compiled += met.compiled
+        kernels |= met.kernels
+        errors += [met.error] if met.error else []
+        show_progress(stream, done, len(work), met.name, time.perf_counter() - start)
+    if stream.isatty():
+        stream.write("\r\x1b[K")
+    found = max(0, len(kernels) - compiled)
+    seconds = time.perf_counter() - start
+    print(f"{compiled} kernels compiled, {found} found in {config.cache_dir()} ({seconds:.1f} s)")
+    return errors
+
+
+def show_progress(stream: Any, done: int, total: int, name: str, seconds: float) -> None:
+    """A bar on one line of a terminal; nothing into a file."""
+    if not stream.isatty():
+        return
+    width = 30
+    filled = width * done // max(1, total)
+    stream.write(f"\r\x1b[K[{'#' * filled}{'.' * (width - filled)}] {done}/{total} {seconds:3.0f} s  {name}")
+    stream.flush()

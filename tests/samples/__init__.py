@@ -1,0 +1,1 @@
+"""Sample inputs and references for every operation of the registry: `atoms` and `primitives`."""
