@@ -80,8 +80,10 @@ def warm(arguments: argparse.Namespace) -> int:
     from numbagrad.warmup import warmup
 
     errors = warmup(arguments.jobs, arguments.only)
-    for error in errors:
+    for error in errors[:3]:
         print(f"warmup: {error}", file=sys.stderr)
+    if errors[3:]:
+        print(f"warmup: {len(errors) - 3} more could not be compiled", file=sys.stderr)
     return 1 if errors else 0
 
 

@@ -16,10 +16,30 @@ class DualBox(Box):
         self.value, self.tangent, self.trace, self.level = value, tangent, trace, trace.level
         self.shape, self.dtype = value.shape, value.dtype
 
+    def process_map(self, op: Any, args: tuple[Any, ...]) -> Any:
+        level = self.level
+        lower = [a.value if a.__class__ is DualBox and a.level == level else a for a in args]
+        out = op(*lower)
+        if op.kind == "constant":
+            return out
+        outs = (out,) if op.outputs == 1 else out
+        shape = outs[0].shape
+        moving, tangents = 0, []
+        for k, a in enumerate(args):
+            if a.__class__ is DualBox and a.level == level:
+                if a.shape != shape:
+                    return self.process_map(op, op.broadcast_traced(args, level, shape))
+                moving |= 1 << k
+                tangents.append(a.tangent)
+        plan = op.jvp_plan(moving)
+        boxed = [
+            o if t is None or o.dtype.kind not in "fc" else DualBox(o, t, self.trace)
+            for o, t in zip(outs, plan.apply(plan.residuals(lower, outs), tangents), strict=True)
+        ]
+        return boxed[0] if op.outputs == 1 else tuple(boxed)
+
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         trace, level = self.trace, self.level
-        if primitive.elementwise:
-            args = primitive.broadcast_traced(args, level)
         lower, tangents = [], []
         for a in args:
             if a.__class__ is DualBox and a.level == level:

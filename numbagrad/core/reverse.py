@@ -18,10 +18,11 @@ from numbagrad.core.trace import Box, Trace, bind
 
 _ids = itertools.count(1)
 ndarray = np.ndarray
+Key = Any  # of an output: the id of its node, or (id, number) for a further output
 
 
 class Node:
-    """One primitive on the tape. `parents[k]` is (node, output number) for a traced operand, else None."""
+    """One primitive on the tape. `parents[k]` is the `link` of a traced operand's box, else None."""
 
     __slots__ = ("id", "needs", "outs", "params", "parents", "primitive", "saved")
 
@@ -30,28 +31,72 @@ class Node:
     ) -> None:
         self.id = next(_ids)
         self.primitive, self.parents, self.needs = primitive, parents, needs
-        self.saved, self.params, self.outs = saved, params, outs
+        self.saved, self.params = saved, params
+        self.outs = outs  # shape and dtype of each, if there are several
 
 
 class TapeBox(Box):
-    """A value recorded on a tape."""
+    """A value recorded on a tape. `link` is (key of the output, node): what a later node needs to know of it."""
 
-    __slots__ = ("node", "slot")
+    __slots__ = ("link",)
 
-    def __init__(self, value: Any, trace: Trace, node: Node, slot: int = 0) -> None:
+    def __init__(self, value: Any, trace: Trace, link: tuple[Key, Node]) -> None:
         self.value, self.trace, self.level = value, trace, trace.level
         self.shape, self.dtype = value.shape, value.dtype
-        self.node, self.slot = node, slot
+        self.link = link
+
+    @property
+    def node(self) -> Node:
+        """The primitive that made it."""
+        return self.link[1]
+
+    def process_map(self, op: Any, args: tuple[Any, ...]) -> Any:
+        level, shape = self.level, None  # of the traced operands, if they agree
+        if op.kind == "constant":
+            return op(*[a.value if a.__class__ is TapeBox and a.level == level else a for a in args])
+        lower, parents = [], []
+        needs, bit, same = 0, 1, True
+        for a in args:
+            if a.__class__ is TapeBox and a.level == level:
+                if shape is None:
+                    shape = a.shape
+                elif a.shape != shape:
+                    same = False
+                lower.append(a.value)
+                parents.append(a.link)
+                needs |= bit
+            else:
+                lower.append(a)
+                parents.append(None)
+            bit <<= 1
+        out = op(*lower)
+        outs = (out,) if op.outputs == 1 else out
+        if not same or outs[0].shape != shape:
+            # an operand being differentiated is broadcast by an operation that has a transpose
+            return self.process_map(op, op.broadcast_traced(args, level, outs[0].shape))
+        plan = op.vjp_plan(needs)
+        saved = plan, plan.residuals(lower, outs)
+        if op.outputs > 1:
+            node = Node(op, parents, needs, saved, {}, [(o.shape, o.dtype) for o in outs])
+            return self._several(outs, node)
+        if out.dtype.kind not in "fc":
+            return out
+        node = Node(op, parents, needs, saved, None, None)
+        return TapeBox(out, self.trace, (node.id, node))
+
+    def _several(self, outs: Sequence[Any], node: Node) -> tuple[Any, ...]:
+        return tuple(
+            TapeBox(o, self.trace, ((node.id, k) if k else node.id, node)) if o.dtype.kind in "fc" else o
+            for k, o in enumerate(outs)
+        )
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         trace, level = self.trace, self.level
-        if primitive.elementwise:
-            args = primitive.broadcast_traced(args, level)
         lower, parents, needs = [], [], []
         for a in args:
             if a.__class__ is TapeBox and a.level == level:
                 lower.append(a.value)
-                parents.append((a.node, a.slot))
+                parents.append(a.link)
                 needs.append(True)
             else:
                 lower.append(a)
@@ -64,14 +109,16 @@ class TapeBox(Box):
         if primitive.outputs == 1:
             if out.dtype.kind not in "fc":
                 return out
-            return TapeBox(out, trace, Node(primitive, parents, needs, saved, params, None))
+            node = Node(primitive, parents, needs, saved, params, None)
+            return TapeBox(out, trace, (node.id, node))
         node = Node(primitive, parents, needs, saved, params, [(o.shape, o.dtype) for o in out])
-        return tuple(TapeBox(o, trace, node, k) if o.dtype.kind in "fc" else o for k, o in enumerate(out))
+        return self._several(out, node)
 
 
 def input_box(value: Any, trace: Trace) -> TapeBox:
     """A box for an argument of the function."""
-    return TapeBox(value, trace, Node(None, (), (), None, {}, None))
+    node = Node(None, (), (), None, {}, None)
+    return TapeBox(value, trace, (node.id, node))
 
 
 class Update:
@@ -87,17 +134,17 @@ class Update:
         self.g, self.whole, self.added, self.into = g, whole, added, into
 
 
-class _Cotangents:
-    """Sums of cotangents by (node id, slot), and which of the sums are buffers of our own."""
+class _Sums:
+    """Sums of cotangents by key, and which of them are buffers of the walk's own."""
 
     __slots__ = ("owned", "sums")
 
     def __init__(self) -> None:
-        self.sums: dict[tuple[int, int], Any] = {}
-        self.owned: set[tuple[int, int]] = set()
+        self.sums: dict[Key, Any] = {}
+        self.owned: set[Key] = set()
 
-    def add(self, key: tuple[int, int], g: Any) -> None:
-        present = self.sums.get(key)
+    def add(self, key: Key, present: Any, g: Any) -> None:
+        """Add to what is there (None: nothing yet)."""
         if g.__class__ is Update:
             if present is None:
                 total = g.whole()
@@ -105,9 +152,6 @@ class _Cotangents:
                 total = g.into(present if key in self.owned else present.copy())
             else:
                 total = g.added(present)
-        elif present is None:
-            self.sums[key] = g  # may be shared with others: not ours
-            return
         elif key in self.owned and present.__class__ is ndarray and g.__class__ is ndarray:
             total = accumulate_into(present, g)
         else:
@@ -118,34 +162,43 @@ class _Cotangents:
 
 def walk(outputs: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[TapeBox], release: bool) -> list[Any]:
     """Cotangents of the inputs, given those of the outputs (None is zero). `release` frees residuals on the way."""
-    sums = _Cotangents()
+    state = _Sums()
+    sums = state.sums
     heap: list[tuple[int, Node]] = []
-    queued: set[int] = set()
+    queued: set[int] = set()  # nodes with several outputs, which may be reached by each
     level = inputs[0].level if inputs else 0
-
-    def send(node: Node, slot: int, g: Any) -> None:
-        sums.add((node.id, slot), g)
-        if node.id not in queued:
-            queued.add(node.id)
-            heappush(heap, (-node.id, node))
-
-    for out, g in zip(outputs, cotangents, strict=True):
-        if g is not None and out.__class__ is TapeBox and out.level == level:
-            send(out.node, out.slot, g)
-    wanted = {box.node.id for box in inputs}
-    while heap:
-        _, node = heappop(heap)
-        if node.id in wanted:
-            continue
-        primitive = node.primitive
-        if node.outs is None:
-            gs: Any = (sums.sums.pop((node.id, 0)),)
-        else:
-            gs = [sums.sums.pop((node.id, k), None) for k in range(len(node.outs))]
-            gs = [zeros(*aval) if g is None else g for g, aval in zip(gs, node.outs, strict=True)]
-        for parent, g in zip(node.parents, primitive.pull(gs, node.saved, node.needs, node.params), strict=True):
-            if parent is not None and g is not None:
-                send(parent[0], parent[1], g)
+    wanted = {box.link[0] for box in inputs}
+    ready = [
+        (out.link, g)
+        for out, g in zip(outputs, cotangents, strict=True)
+        if g is not None and out.__class__ is TapeBox and out.level == level
+    ]
+    while True:
+        for link, g in ready:
+            if link is None or g is None:
+                continue
+            key, node = link
+            present = sums.get(key)
+            if present is not None or g.__class__ is Update:
+                state.add(key, present, g)
+            else:
+                sums[key] = g  # may be shared with others: not ours to write to
+            if present is None and key not in wanted:
+                if node.outs is not None:
+                    if node.id in queued:
+                        continue
+                    queued.add(node.id)
+                heappush(heap, (-node.id, node))
+        if not heap:
+            return [sums.get(box.link[0]) for box in inputs]
+        node = heappop(heap)[1]
+        gs: Any = (sums.pop(node.id),) if node.outs is None else _several(node, sums)
+        ready = zip(node.parents, node.primitive.pull(gs, node.saved, node.needs, node.params), strict=True)  # type: ignore[assignment]
         if release:
             node.saved = None
-    return [sums.sums.get((box.node.id, 0)) for box in inputs]
+
+
+def _several(node: Node, sums: dict[Key, Any]) -> list[Any]:
+    """Cotangents of a node's outputs, zeros where nothing came back."""
+    gs = [sums.pop((node.id, k) if k else node.id, None) for k in range(len(node.outs))]
+    return [zeros(*aval) if g is None else g for g, aval in zip(gs, node.outs, strict=True)]

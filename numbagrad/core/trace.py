@@ -55,6 +55,10 @@ class Box:
         """Handle a primitive at this level."""
         raise AssertionError("a Box is made by a transform")
 
+    def process_map(self, op: Any, args: tuple[Any, ...]) -> Any:
+        """Handle an elementwise operation at this level."""
+        return self.process(op, args, {})
+
 
 def bind(primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Apply a primitive to values: the highest level handles it, buffers go to the device's kernel."""
@@ -67,6 +71,8 @@ def bind(primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         return primitive.run(args, params)
     if not top.trace.alive:
         raise escaped(top, primitive.name)
+    if primitive.elementwise:
+        return top.process_map(primitive, args)
     return top.process(primitive, args, params)
 
 

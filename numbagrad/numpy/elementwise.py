@@ -23,10 +23,15 @@ __all__ = (
 
 
 def _arithmetic(dtype: np.dtype, name: str) -> np.dtype:
-    if dtype == BOOL and name in ("subtract", "negative"):
-        step = "Use logical_xor or ^." if name == "subtract" else "Use logical_not or ~."
-        raise TypeError(message(name, "booleans have no minus", "bool", "a number type", step))
-    return dtype
+    if dtype == BOOL and name in ("subtract", "negative", "positive", "sign"):
+        steps = {"subtract": "Use logical_xor or ^.", "negative": "Use logical_not or ~."}
+        step = steps.get(name, "Convert with .astype(int) first.")
+        raise TypeError(message(name, "booleans have no sign", "bool", "a number type", step))
+    # what NumPy computes with bytes, because the result is no truth value
+    return np.dtype(np.int8) if dtype == BOOL and name in _BYTES else dtype
+
+
+_BYTES = ("square", "power", "floor_divide", "remainder", "fmod")
 
 
 def _bitwise(dtype: np.dtype, name: str) -> np.dtype:
@@ -92,9 +97,11 @@ def rebind(target: Array, result: Array, op_name: str) -> Array:
 
 def define(atom_name: str) -> Callable[..., Array]:
     """The public function of an atom."""
-    atom, name = ATOMS[atom_name], atom_name
+    atom, name, operation = ATOMS[atom_name], atom_name, op(atom_name)
 
     def unary(x: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
+        if isinstance(x, Array) and out is None and dtype is None and x._value.dtype.kind in "fc":
+            return Array(operation(x._value))
         return store(call(atom_name, x, dtype=dtype), out, name)
 
     def binary(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
@@ -161,7 +168,10 @@ absolute = abs = _complex_aware("absolute", "modulus")
 
 def _part(name: str) -> Callable[..., Array]:
     def function(x: Any, /) -> Array:
-        return call(name, x)
+        value = value_of(x, name)
+        if value.dtype.kind == "c":
+            return call(name, x)
+        return Array(np.zeros(value.shape, value.dtype) if name == "imag" else value)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = ATOMS[name].doc

@@ -15,7 +15,7 @@ import numpy as np
 
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES
-from numbagrad.core.trace import bind
+from numbagrad.core.trace import escaped
 from numbagrad.scalar import ATOMS, Atom, Expr, arg, diff
 from numbagrad.scalar.atoms import cast
 from numbagrad.scalar.expr import arguments, substitute
@@ -31,97 +31,104 @@ class MapOp:
 
     elementwise = True
 
-    __slots__ = ("_jvp_plans", "_plans", "_vjp_plans", "arity", "exprs", "kind", "name", "outputs")
+    __slots__ = ("_fast", "_jvp_plans", "_kernels", "_vjp_plans", "arity", "exprs", "kind", "name", "outputs")
 
     def __init__(self, name: str, exprs: Sequence[Expr], arity: int) -> None:
         self.name, self.exprs, self.arity = name, tuple(exprs), arity
         self.outputs = len(self.exprs)
-        self._plans: dict[Any, Any] = {}
+        self._fast: list[Any] = []  # native functions, see MapKernel
+        self._kernels: dict[Any, Any] = {}
         self._vjp_plans: dict[Any, _Plan] = {}
         self._jvp_plans: dict[Any, _Plan] = {}
         constant = all(e.is_literal or (e.atom is not None and e.atom.constant) for e in self.exprs)
         self.kind = "constant" if constant else "map"
 
     def __call__(self, *args: Any) -> Any:
-        return bind(self, args, {})
+        # `bind` and `run` in one: this is where eager code spends its time
+        top = None
+        level = 0
+        for a in args:
+            if a.__class__ is not ndarray and a.level > level:
+                top, level = a, a.level
+        if top is not None:
+            if not top.trace.alive:
+                raise escaped(top, self.name)
+            return top.process_map(self, args)
+        for apply in self._fast:
+            out = apply(*args)
+            if out is not None:
+                return out
+        return self.run(args)
 
     def __repr__(self) -> str:
         return f"<map {self.name}: {', '.join(map(repr, self.exprs))}>"
 
     def run(self, args: tuple[Any, ...], params: dict[str, Any] | None = None) -> Any:
-        """Launch the kernel for the operands' types."""
-        dtypes = tuple([a.dtype for a in args])
-        kernel = self._plans.get(dtypes)
-        if kernel is None:
-            kernel = self._plans[dtypes] = _kernel_class()(self.name, self.exprs, dtypes)
-        shape = args[0].shape
-        for a in args:
-            if a.shape != shape:
-                shape = broadcast_shapes(self.name, args)
-                break
-        outs = kernel(args, shape)
+        """Launch the kernel for the operands' types and layout: small arrays met before go straight to native code."""
+        for apply in self._fast:
+            out = apply(*args)
+            if out is not None:
+                return out
+        outs = self._kernel(args)(args, self.shape_of(args))
         return outs[0] if self.outputs == 1 else tuple(outs)
 
     def run_into(self, target: ndarray, other: ndarray) -> ndarray:
         """`target = op(target, other)` in place, for buffers the caller owns; returns where the result is."""
-        kernel = self._plans.get((target.dtype, other.dtype))
-        if kernel is None or other.shape != target.shape:
+        if other.shape != target.shape or other.dtype != target.dtype:
             return self.run((target, other))
-        kernel.write((target, other), (target,))
+        self._kernel((target, other)).write((target, other), (target,))
         return target
 
-    def broadcast_traced(self, args: tuple[Any, ...], level: int) -> tuple[Any, ...]:
-        """Bring the operands traced at this level to the common shape, by an operation that has a transpose."""
+    def _kernel(self, args: Sequence[ndarray]) -> Any:
+        dtypes = tuple([a.dtype for a in args])
+        kernel = self._kernels.get(dtypes)
+        if kernel is None:
+            kernel = self._kernels[dtypes] = _kernel_class()(self.name, self.exprs, dtypes, self._fast)
+        return kernel
+
+    def shape_of(self, args: Sequence[Any]) -> tuple[int, ...]:
+        """Common shape of operands, or the user's error."""
         shape = args[0].shape
         for a in args:
-            if a.shape != shape:
-                break
-        else:
-            return args
-        shape = broadcast_shapes(self.name, args)
+            other = a.shape
+            if other != shape and other != ():
+                if shape != ():
+                    return broadcast_shapes(self.name, args)
+                shape = other
+        return shape
+
+    def broadcast_traced(self, args: tuple[Any, ...], level: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Bring the operands traced at this level to the common shape, by an operation that has a transpose."""
         broadcast = PRIMITIVES["broadcast_to"]
         return tuple(
-            broadcast(a, shape=shape)
-            if a.__class__ is not ndarray and a.level == level and a.shape != shape
-            else a
+            broadcast(a, shape=shape) if a.__class__ is not ndarray and a.level == level and a.shape != shape else a
             for a in args
         )
 
-    def record(self, args: tuple[Any, ...], needs: tuple[bool, ...], params: dict[str, Any]) -> tuple[Any, Any]:
-        """Result on the level below, and what the pullback's expression mentions of operands and results."""
-        out = bind(self, args, params)
+    def vjp_plan(self, needs: int) -> _Plan:
+        """How to pull a cotangent back to the operands whose bits are set."""
         plan = self._vjp_plans.get(needs)
         if plan is None:
-            plan = self._vjp_plans[needs] = self._vjp_plan(needs)
-        n = self.arity
-        outs = (out,) if self.outputs == 1 else out
-        return out, (plan, [args[k] if k < n else outs[k - n] for k in plan.sources])
+            n, known = self._known()
+            gs = [arg(n + j) for j in range(self.outputs)]
+            cotangents = diff.vjp(self.exprs, self.arity, gs, known)
+            wanted = [c if needs >> k & 1 else None for k, c in enumerate(cotangents)]
+            plan = self._vjp_plans[needs] = _Plan(f"{self.name}_vjp", wanted, n)
+        return plan
 
-    def advance(self, args: tuple[Any, ...], tangents: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
-        """Result and its tangent on the level below."""
-        out = bind(self, args, params)
-        return out, self.push(tangents, args, (out,) if self.outputs == 1 else out, params)
-
-    def pull(self, gs: Sequence[Any], saved: Any, needs: tuple[bool, ...], params: dict[str, Any]) -> Sequence[Any]:
-        plan, residuals = saved
-        return plan.apply(residuals, gs)
-
-    def _vjp_plan(self, needs: tuple[bool, ...]) -> _Plan:
-        n, known = self._known()
-        gs = [arg(n + j) for j in range(self.outputs)]
-        cotangents = diff.vjp(self.exprs, self.arity, gs, known)
-        return _Plan(f"{self.name}_vjp", [c if need else None for c, need in zip(cotangents, needs, strict=True)], n)
-
-    def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
-        moving = tuple(k for k, t in enumerate(tangents) if t is not None)
+    def jvp_plan(self, moving: int) -> _Plan:
+        """How to push tangents of the operands whose bits are set."""
         plan = self._jvp_plans.get(moving)
         if plan is None:
             n, known = self._known()
-            symbols = {k: arg(n + i) for i, k in enumerate(moving)}
+            operands = [k for k in range(self.arity) if moving >> k & 1]
+            symbols = {k: arg(n + i) for i, k in enumerate(operands)}
             plan = self._jvp_plans[moving] = _Plan(f"{self.name}_jvp", diff.jvp(self.exprs, symbols, known), n)
-        residuals = [args[k] if k < self.arity else outs[k - self.arity] for k in plan.sources]
-        results = plan.apply(residuals, [tangents[k] for k in moving])
-        return results[0] if self.outputs == 1 else results
+        return plan
+
+    def pull(self, gs: Sequence[Any], saved: Any, needs: Any, params: dict[str, Any]) -> Sequence[Any]:
+        """Cotangents of the operands; `saved` is a plan and its residuals."""
+        return saved[0].apply(saved[1], gs)
 
     def _known(self) -> tuple[int, dict[Expr, Expr]]:
         """Number of operands and outputs, and the arguments that hold the outputs in a derivative's expression."""
@@ -132,7 +139,7 @@ class MapOp:
 class _Plan:
     """A derivative ready to run: which residuals it needs, one map for what must be computed, and what is passed on."""
 
-    __slots__ = ("op", "routes", "sources", "symbols")
+    __slots__ = ("direct", "op", "routes", "sources", "symbols")
 
     def __init__(self, name: str, exprs: Sequence[Expr | None], n: int) -> None:
         # an expression that is just a cotangent is handed on without a kernel
@@ -146,14 +153,27 @@ class _Plan:
             ("zero", 0) if e is None else ("computed", todo.index(e)) if e in todo else ("given", e.value - n)
             for e in exprs
         ]
+        # the map's outputs are just the result
+        self.direct = [e for e in exprs if e is not None] == todo == list(exprs) and len(todo) > 0
 
-    def apply(self, residuals: Sequence[Any], symbols: Sequence[Any]) -> list[Any]:
+    def residuals(self, args: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """What the derivative's expression mentions of operands and outputs."""
+        n = len(args)
+        return [args[k] if k < n else outs[k - n] for k in self.sources]
+
+    def apply(self, residuals: Sequence[Any], symbols: Sequence[Any]) -> Sequence[Any]:
         """Evaluate on values."""
         computed: Any = ()
-        if self.op is not None:
-            computed = bind(self.op, (*residuals, *[symbols[k] for k in self.symbols]), {})
-            if self.op.outputs == 1:
+        op = self.op
+        if op is not None:
+            if len(self.symbols) != len(symbols):
+                computed = op(*residuals, *[symbols[k] for k in self.symbols])
+            else:
+                computed = op(*residuals, *symbols)
+            if op.outputs == 1:
                 computed = (computed,)
+            if self.direct:
+                return computed
         return [
             computed[k] if route == "computed" else symbols[k] if route == "given" else None
             for route, k in self.routes

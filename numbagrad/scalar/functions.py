@@ -50,6 +50,28 @@ def float_fmod(typingctx, x, y):
 
 
 @intrinsic
+def round_down(typingctx, x):
+    """Largest integer <= x, as a floating number: of any size, nan and -0.0 too (one instruction)."""
+
+    def codegen(context, builder, signature, args):
+        function = builder.module.declare_intrinsic("llvm.floor", [args[0].type])
+        return builder.call(function, args)
+
+    return x(x), codegen
+
+
+@intrinsic
+def round_up(typingctx, x):
+    """Smallest integer >= x, as a floating number (one instruction)."""
+
+    def codegen(context, builder, signature, args):
+        function = builder.module.declare_intrinsic("llvm.ceil", [args[0].type])
+        return builder.call(function, args)
+
+    return x(x), codegen
+
+
+@intrinsic
 def copy_sign(typingctx, x, y):
     """|x| with the sign bit of y (one instruction)."""
 
@@ -118,7 +140,7 @@ def float_floor_divide(x, y):
         quotient -= 1
     if quotient == 0:
         return copy_sign(quotient, x / y)
-    whole = math.floor(quotient)
+    whole = round_down(quotient)
     if quotient - whole > 0.5:
         whole += 1
     return whole
@@ -152,7 +174,8 @@ def shift_left(x, y):
 @simd
 def shift_right(x, y):
     """floor(x / 2 ** y); the sign alone when every bit is shifted out."""
-    return x >> (y if (y >= 0) & (y < 63) else y - y + 63)
+    shifted = x >> (y if (y >= 0) & (y < 63) else type_of(y, 63.0))
+    return x - x if (y >= 64) & (x >= 0) else shifted
 
 
 @simd
@@ -198,7 +221,7 @@ def hypotenuse(x, y):
     infinite = (x == np.inf) | (y == np.inf)
     ratio = small / large if large > 0 else small
     length = large * math.sqrt(ratio * ratio + type_of(x, 1.0))
-    return x + y if infinite else (x + y if (length != length) | (large == 0) else length)
+    return type_of(x, np.inf) if infinite else (x + y if (length != length) | (large == 0) else length)
 
 
 # --- float64 only

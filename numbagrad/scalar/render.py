@@ -38,6 +38,7 @@ KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
 _REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 _COMPLEX = {v: k for k, v in _REAL.items()}
 BOOL = np.dtype(bool)
+_REAL_CODE = re.compile(r"simd\.|func\.|double\.|\bmath\.|[<>]")  # code for any type that has no complex meaning
 
 
 def operand_dtype(atom: Atom, dtypes: Sequence[np.dtype | None]) -> np.dtype:
@@ -104,6 +105,8 @@ class Body:
             for k, a in enumerate(node.args)
         ]
         code = atom.code.get(KINDS[dtype.kind], atom.code.get("*"))
+        if code is not None and dtype.kind == "c" and "c" not in atom.code:
+            code = None if _REAL_CODE.search(atom.source or code) else code
         if code is None:
             raise TypeError(f"{atom.name}: dtype {dtype} is not supported: got {dtype}; needed one of {[*atom.code]}.")
         if atom.source is not None:

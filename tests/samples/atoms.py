@@ -19,9 +19,8 @@ SIZE = 23  # more than one vector of any width, and a remainder
 
 # Atoms whose code for all kinds of numbers ("*") takes complex ones. The others must refuse them.
 COMPLEX = {"add", "subtract", "multiply", "zero_product", "divide", "negative", "positive", "square", "reciprocal"}
-COMPLEX |= {"real", "imag", "conjugate", "select", "equal", "not_equal", "greater_equal_real"}
+COMPLEX |= {"select", "equal", "not_equal", "greater_equal_real"}
 COMPLEX |= {"logical_and", "logical_or", "logical_xor", "logical_not"}
-)
 
 
 def _sinc_derivative(x: np.ndarray) -> np.ndarray:
@@ -33,7 +32,13 @@ def _sinc_derivative(x: np.ndarray) -> np.ndarray:
             -mpmath.sin(t) / t - 2 * mpmath.cos(t) / t**2 + 2 * mpmath.sin(t) / t**3
             for t in map(mpmath.mpf, x.ravel().tolist())
         ]
-    return np.array([float(v) for v in value]).reshape(x.shape)
+    return np.array([float(v) for v in value], x.dtype).reshape(x.shape)
+
+
+def _normal_hazard(x: np.ndarray) -> np.ndarray:
+    """Density over distribution function of the standard normal distribution."""
+    log_ndtr = importlib.import_module("scipy.special").log_ndtr
+    return np.exp(-x * x / 2 - np.log(2 * np.pi).astype(x.dtype) / 2 - log_ndtr(x))
 
 
 # What an internal atom does not say of itself.
@@ -44,11 +49,14 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "to_complex": dict(reference=lambda x: x.astype(np.result_type(x, np.complex64))),
     "greater_equal_real": dict(reference=lambda x, y: x.real >= y.real, domain="ties"),
     "polygamma": dict(
-        reference=lambda x: importlib.import_module("scipy.special").polygamma(2, x),
+        reference=lambda x: importlib.import_module("scipy.special").polygamma(2, x).astype(x.dtype),
         domain=(0.3, 6.0),
         literal=2,
+        everywhere=False,
     ),
-    "sinc_derivative": dict(reference=_sinc_derivative, domain=(0.2, 9.0), literal=2),
+    "sinc_derivative": dict(reference=_sinc_derivative, domain=(0.2, 9.0), literal=2, everywhere=False),
+    "normal_hazard": dict(reference=_normal_hazard, everywhere=False),
+    "normal_hazard_excess": dict(reference=lambda x: x + _normal_hazard(x), everywhere=False),
 }
 
 
@@ -60,6 +68,7 @@ class AtomSample:
     reference: Callable[..., Any] | None
     domains: tuple[Any, ...]
     literal: int | None = None
+    everywhere: bool = True  # whether the reference is right at nan, infinities, zeros and huge numbers too
 
     @property
     def name(self) -> str:
@@ -92,16 +101,22 @@ class AtomSample:
             found += ["float64", "float32"]
         if "c" in kinds or self.name in COMPLEX:
             found += ["complex128", "complex64"]
-        if self.public and ("i" in kinds or "*" in kinds or self.atom.rule == "float"):
+        if self.public and self._holds_integers() and ("i" in kinds or "*" in kinds or self.atom.rule == "float"):
             found += ["int64", "int32", "uint8", "int8", "uint64"]
-        if self.public and ("b" in kinds or self.atom.rule == "float"):
+        if self.public and ("b" in kinds or "*" in kinds or self.atom.rule == "float"):
             found += ["bool"]
         return found
+
+    def _holds_integers(self) -> bool:
+        return all(not isinstance(d, tuple) or np.ceil(d[0]) <= np.floor(d[1]) for d in self.domains)
 
     def inputs(self, dtype: Any, shape: Any = SIZE, seed: int = 0) -> list[np.ndarray]:
         """Operands inside the domain."""
         rng = np.random.default_rng([seed, len(self.name)])
-        return [draw(rng, domain, np.dtype(dtype), shape) for domain in self.domains]
+        drawn = [draw(rng, domain, np.dtype(dtype), shape) for domain in self.domains]
+        if self.name == "power" and np.dtype(dtype).kind == "i":
+            drawn[1] = np.abs(drawn[1])  # NumPy refuses an integer to a negative integer power
+        return drawn
 
     def movable(self) -> list[int]:
         """Operands that have a derivative (a condition has none)."""
@@ -111,7 +126,9 @@ class AtomSample:
 def draw(rng: np.random.Generator, domain: Any, dtype: np.dtype, shape: Any) -> np.ndarray:
     """Random numbers of a dtype inside a domain."""
     if domain == "condition" or dtype.kind == "b":
-        return rng.random(shape) < 0.5
+        return (rng.random(shape) < 0.5) | (isinstance(domain, tuple) and domain[0] > 0)
+    if dtype.kind in "iu" and isinstance(domain, tuple):
+        return rng.integers(np.ceil(domain[0]), np.floor(domain[1]) + 1, shape).astype(dtype)
     if dtype.kind in "iu":
         low, high = (0, 9) if dtype.kind == "u" or domain == "bits" else (-5, 6)
         return rng.integers(low, high, shape).astype(dtype)
@@ -145,9 +162,8 @@ def sample(atom: Atom) -> AtomSample:
     domain = given.get("domain", atom.domain)
     literal = given.get("literal")
     arity = atom.arity if literal is None else 1
-    return AtomSample(
-        atom, _resolve(given.get("reference", atom.reference)), _domains(domain, arity), literal
-    )
+    reference = _resolve(given.get("reference", atom.reference))
+    return AtomSample(atom, reference, _domains(domain, arity), literal, given.get("everywhere", True))
 
 
 # Casts are made when first used, one a pair of dtypes: test_table_elementwise has a test of them all.

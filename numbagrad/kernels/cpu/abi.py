@@ -116,6 +116,34 @@ def call_kernel(typingctx, address, n, ptrs, strides):
     return types.void(types.int64, types.int64, WORDS, WORDS), codegen
 
 
+def _caller(count):
+    """Intrinsic that calls a C function of `count` word arguments by its address."""
+
+    def codegen(context, builder, signature, args):
+        function = ir.FunctionType(I64, [I64] * count)
+        return builder.call(builder.inttoptr(args[0], function.as_pointer()), args[1:])
+
+    return types.int64(*[types.int64] * (count + 1)), codegen
+
+
+@intrinsic
+def call_c1(typingctx, address, a):
+    """C function of one word by its address."""
+    return _caller(1)
+
+
+@intrinsic
+def call_c3(typingctx, address, a, b, c):
+    """C function of three words by its address."""
+    return _caller(3)
+
+
+@intrinsic
+def call_c4(typingctx, address, a, b, c, d):
+    """C function of four words by its address."""
+    return _caller(4)
+
+
 @intrinsic
 def fetch_add(typingctx, words, k, value):
     """Atomic `old = words[k]; words[k] += value`; with value 0 an atomic load."""

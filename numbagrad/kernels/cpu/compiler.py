@@ -90,21 +90,27 @@ def _load(key: str) -> int | None:
         return None
     import llvmlite.binding as llvm
 
-    symbol, _, code = content.partition(b"\n")
-    engine = _engine()
-    try:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    except Exception:  # a truncated or foreign file: compile again and replace it
+    head, _, code = content.partition(b"\n")
+    symbol, _, checksum = head.partition(b" ")
+    if checksum != _checksum(code):  # LLVM would crash on half a file: compile again and replace it
         return None
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     loads += 1
     return engine.get_function_address(symbol.decode()) or None
+
+
+def _checksum(code: bytes) -> bytes:
+    return hashlib.sha256(code).hexdigest()[:20].encode()
 
 
 def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[str]) -> int:
     """Compile with Numba and leave source and machine code in the cache folder."""
     global compilations
     import numba
+
+    from numbagrad.kernels.cpu.pipeline import KernelCompiler
 
     folder = config.cache_dir()
     if ":" in signature:
@@ -118,15 +124,15 @@ def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[
         path = _store(folder / f"{key}.py", source.encode())
         namespace = {"__name__": f"numbagrad_{key.replace('-', '_')}", "__file__": str(path)}
         exec(compile(source, str(path), "exec"), namespace)
-    function = numba.cfunc(declared, nopython=True, error_model="numpy", fastmath=set(flags), _nrt=False)(
-        namespace[name]
-    )
+    options = dict(nopython=True, error_model="numpy", fastmath=set(flags), _nrt=False)
+    function = numba.cfunc(declared, pipeline_class=KernelCompiler, **options)(namespace[name])
     _keep.append(function)
     compilations += 1
     library = function._library
     if not _external(library.get_llvm_str()):
-        symbol = function._wrapper_name.encode()
-        _store(folder / f"{key}.o", symbol + b"\n" + library._get_compiled_object())
+        code = library._get_compiled_object()
+        head = function._wrapper_name.encode() + b" " + _checksum(code)
+        _store(folder / f"{key}.o", head + b"\n" + code)
     return function.address
 
 
@@ -141,7 +147,7 @@ _LIBC = frozenset(
     for suffix in ("", "f")
     for name in (
         "exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh"
-        " atanh hypot fmod erf erfc lgamma tgamma cbrt floor ceil trunc rint nextafter ldexp frexp copysign"
+        " atanh hypot sqrt fmod erf erfc lgamma tgamma cbrt floor ceil trunc rint nextafter ldexp frexp copysign"
     ).split()
 ) | {"memset", "memcpy", "memmove"}
 

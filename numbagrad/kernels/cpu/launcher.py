@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import ctypes
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -10,24 +10,12 @@ from typing import Any
 import numpy as np
 
 from numbagrad import config
-from numbagrad.kernels.cpu import threads
+from numbagrad.kernels.cpu import layout, threads
 from numbagrad.kernels.cpu.compiler import builtin, kernel_address, module_address
-from numbagrad.kernels.cpu.layout import (
-    J_BODY,
-    J_CHUNK,
-    K_ADDRESS,
-    K_COUNT,
-    K_COUNTED,
-    K_FALSE,
-    K_GENERAL,
-    K_LIMIT,
-    K_NONE,
-    K_OPERANDS,
-    K_SHAPE_FROM,
-    K_TRUE,
-)
+from numbagrad.kernels.cpu.layout import J_BODY, J_CHUNK, K_OPERANDS, O_DTYPE, O_ITEM, O_STEP, O_WORDS
 
 _NATIVE = "numbagrad.kernels.cpu.native"
+_ARRAY_EMPTY = 184  # place of PyArray_Empty in NumPy's C interface, fixed since NumPy 1.0
 
 
 @cache
@@ -35,31 +23,61 @@ def _entry(name: str) -> int:
     return module_address(_NATIVE, name, "LAUNCH_SIGNATURE")
 
 
-class Variant:
-    """One compiled kernel with its launcher.
+@cache
+def _c_functions() -> dict[int, int]:
+    """Addresses of the C functions that native code calls."""
+    from numpy._core import _multiarray_umath
 
-    `steps` are the inner steps it was compiled for (1 or 0 per operand), or None for any. `launch(*arrays)`
-    returns True when done, False when the arrays have another layout, None when they are too large for one
-    thread: then `parallel(*arrays)`.
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    table = api.PyCapsule_GetPointer(_multiarray_umath._ARRAY_API, None)
+    functions = {layout.K_INCREF: api.Py_IncRef, layout.K_TUPLE: api.PyTuple_New, layout.K_SET_ITEM: api.PyTuple_SetItem}
+    found = {word: ctypes.cast(f, ctypes.c_void_p).value or 0 for word, f in functions.items()}
+    found[layout.K_EMPTY] = ctypes.c_void_p.from_address(table + 8 * _ARRAY_EMPTY).value or 0
+    return found
+
+
+class Variant:
+    """One compiled kernel with its ways in.
+
+    `steps` are the inner steps it was compiled for (1 or 0 per operand), or None for any. `apply(*inputs)` returns
+    new outputs, or None for arrays that are large or not of just these types and steps. `launch(*arrays)` with
+    outputs given returns True when done, False when the arrays have another layout, None when they are too large
+    for one thread: then `parallel(*arrays)`.
     """
 
-    __slots__ = ("_description", "_prepare", "launch", "steps")
+    __slots__ = ("_description", "_prepare", "apply", "launch", "name", "steps")
 
-    def __init__(self, name: str, source: str, steps: Sequence[int] | None, outputs: int, items: Sequence[int]) -> None:
-        count = len(items)
-        words = np.zeros(K_OPERANDS + 2 * count, np.int64)
-        words[K_ADDRESS] = kernel_address(name, source)
-        words[K_COUNT], words[K_SHAPE_FROM] = count, count - outputs
-        words[[K_TRUE, K_FALSE, K_NONE]] = id(True), id(False), id(None)
-        words[K_LIMIT] = config.PARALLEL_ELEMENTS
-        words[K_GENERAL] = steps is None
-        words[K_COUNTED] = sys.version_info < (3, 12)
-        words[K_OPERANDS::2] = 1 if steps is None else steps
-        words[K_OPERANDS + 1 :: 2] = items
-        self.steps = steps
-        self._description = words  # the builtin reads it at every launch
+    def __init__(
+        self, name: str, source: str, steps: Sequence[int] | None, outputs: int, dtypes: Sequence[np.dtype],
+        limit: int = config.PARALLEL_ELEMENTS,
+    ) -> None:
+        count = len(dtypes)
+        words = np.zeros(K_OPERANDS + O_WORDS * count, np.int64)
+        words[layout.K_ADDRESS] = kernel_address(name, source)
+        words[layout.K_COUNT], words[layout.K_INPUTS] = count, count - outputs
+        words[layout.K_SHAPE_FROM] = count - outputs if steps is None else list(steps).index(1)
+        words[layout.K_LIMIT] = limit
+        words[layout.K_GENERAL] = steps is None
+        for word, answer in ((layout.K_TRUE, True), (layout.K_FALSE, False), (layout.K_NONE, None)):
+            words[word] = id(answer)
+        for word, address in _c_functions().items():
+            words[word] = address
+        operands = words[K_OPERANDS:].reshape(count, O_WORDS)
+        operands[:, O_STEP] = 1 if steps is None else steps
+        operands[:, O_ITEM] = [d.itemsize for d in dtypes]
+        operands[:, O_DTYPE] = [id(d) for d in dtypes]
+        self.name, self.steps = name, steps
+        self._description = words, dtypes  # read by the builtins at every call
+        self.apply = None if steps is None else builtin(_entry("apply"), words, name)
         self.launch = builtin(_entry("launch"), words, name)
         self._prepare = builtin(_entry("prepare"), words, name)
+
+    @property
+    def reduce(self) -> Any:
+        """For a reduction kernel: native `(x, out)` over the trailing axes of a small contiguous array."""
+        return builtin(_entry("reduce"), self._description[0], self.name)
 
     def parallel(self, *arrays: np.ndarray) -> bool:
         """Run on large arrays with several threads; False if the layout is another."""

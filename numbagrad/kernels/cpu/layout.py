@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-# A kernel as `launch` and `prepare` know it; then two words per operand: the step it was compiled for
-# (1 or 0; ignored if general) and the item size.
+# A kernel as the native entries know it: code, operands, where to read the shape, answers, C functions.
 (
     K_ADDRESS,
     K_COUNT,
+    K_INPUTS,
     K_SHAPE_FROM,
+    K_LIMIT,
+    K_GENERAL,
     K_TRUE,
     K_FALSE,
     K_NONE,
-    K_LIMIT,
-    K_GENERAL,
-    K_COUNTED,
+    K_INCREF,
+    K_EMPTY,
+    K_TUPLE,
+    K_SET_ITEM,
     K_OPERANDS,
-) = range(10)
+) = range(14)
+# Then per operand the step the kernel was compiled for (1 or 0; ignored if general), item size and dtype object.
+O_STEP, O_ITEM, O_DTYPE, O_WORDS = range(4)
 
 # A job; then dims[ndim], ptrs[count], inner steps[count] and extras (elements), strides[ndim][count] (bytes),
 # inner strides[count] (bytes).

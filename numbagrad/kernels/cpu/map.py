@@ -19,16 +19,21 @@ from numbagrad.scalar.render import NAMES, Body, output_dtypes
 
 
 class MapKernel:
-    """An elementwise operation for given operand types. Call it with arrays; it returns an array per output."""
+    """An elementwise operation for given operand types. Call it with arrays; it returns an array per output.
 
-    __slots__ = ("_dtypes", "_items", "_launches", "_name", "_outputs", "_variants", "out_dtypes")
+    `fast` is the caller's list of ways to skip this class: native functions of the inputs that make the outputs,
+    or return None when the inputs are not just what they were made for.
+    """
 
-    def __init__(self, name: str, outputs: tuple[Expr, ...], dtypes: tuple[np.dtype, ...]) -> None:
+    __slots__ = ("_dtypes", "_fast", "_name", "_outputs", "_variants", "out_dtypes")
+
+    def __init__(
+        self, name: str, outputs: tuple[Expr, ...], dtypes: tuple[np.dtype, ...], fast: list[Any] | None = None
+    ) -> None:
         self._name, self._outputs, self._dtypes = name, outputs, dtypes
+        self._fast = [] if fast is None else fast
         self.out_dtypes = output_dtypes(outputs, dtypes)
-        self._items = [d.itemsize for d in (*dtypes, *self.out_dtypes)]
         self._variants: dict[tuple[int, ...] | None, Variant] = {}
-        self._launches: list[Any] = []
 
     def __call__(self, inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> list[np.ndarray]:
         outs = [pool.empty(shape, d) for d in self.out_dtypes]
@@ -37,25 +42,19 @@ class MapKernel:
 
     def write(self, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
         """Compute into given arrays (which may be among the inputs, at the same place)."""
-        for launch in self._launches:
-            done = launch(*inputs, *outs)
-            if done:
+        arrays = (*inputs, *outs)
+        for variant in list(self._variants.values()):
+            done = variant.launch(*arrays)
+            if done or (done is None and variant.parallel(*arrays)):
                 return
-            if done is None:
-                if self._parallel((*inputs, *outs)):
-                    return
-                break
-        self._write_slowly((*inputs, *outs))
-
-    def _parallel(self, arrays: tuple[np.ndarray, ...]) -> bool:
-        return any(v.parallel(*arrays) for v in list(self._variants.values()))
+        self._write_slowly(arrays)
 
     def _write_slowly(self, arrays: tuple[np.ndarray, ...]) -> None:
         """Compile the variant this layout needs, then run it."""
         size = max(a.size for a in arrays)
         guess = tuple(0 if a.size == 1 and size > 1 else 1 for a in arrays[: len(self._dtypes)])
         first = self._variant((*guess, *(1,) * len(self.out_dtypes)))
-        if first.launch(*arrays) or self._parallel(arrays):
+        if first.launch(*arrays) or first.parallel(*arrays):
             return
         variant = self._variant(first.inner_steps(arrays))
         if not variant.launch(*arrays) and not variant.parallel(*arrays):
@@ -65,8 +64,11 @@ class MapKernel:
         found = self._variants.get(steps)
         if found is None:
             name, source = render(self._name, self._outputs, self._dtypes, self.out_dtypes, steps)
-            found = self._variants[steps] = Variant(name, source, steps, len(self.out_dtypes), self._items)
-            self._launches.append(found.launch)
+            dtypes = (*self._dtypes, *self.out_dtypes)
+            found = self._variants[steps] = Variant(name, source, steps, len(self.out_dtypes), dtypes)
+            # only where an input has the outputs' shape can they be made from the inputs alone
+            if steps is not None and 1 in steps[: len(self._dtypes)]:
+                self._fast.append(found.apply)
         return found
 
 

@@ -2,7 +2,8 @@
 
 `launch` is called from Python like any builtin function: `launch(*inputs, *outputs)`. It reads the arrays'
 own headers, checks that the kernel fits their memory layout and runs it: 0.1 us from Python for a small
-array, where Numba's dispatcher takes 0.3 and unpacking in Python several. `prepare` writes the same plan
+array, where Numba's dispatcher takes 0.3 and unpacking in Python several. `apply` makes the outputs too; for
+arrays that are not just what the kernel was made for it declines, and the caller takes the longer way. `prepare` writes the same plan
 into a job that several threads can work on; `drive` is what each of them runs. Nothing here knows any maths.
 
 A job is an array of words: see layout.py. Rows are claimed from an atomic counter in pieces of fixed
@@ -16,6 +17,9 @@ from numba import njit, types
 from numbagrad.kernels.cpu.abi import (
     MAX_DIMS,
     WORDS,
+    call_c1,
+    call_c3,
+    call_c4,
     call_kernel,
     fetch_add,
     int32_at,
@@ -40,19 +44,27 @@ from numbagrad.kernels.cpu.layout import (
     J_SPLITS,
     K_ADDRESS,
     K_COUNT,
-    K_COUNTED,
+    K_EMPTY,
     K_FALSE,
     K_GENERAL,
+    K_INCREF,
+    K_INPUTS,
     K_LIMIT,
     K_NONE,
     K_OPERANDS,
+    K_SET_ITEM,
     K_SHAPE_FROM,
     K_TRUE,
+    K_TUPLE,
+    O_DTYPE,
+    O_ITEM,
+    O_STEP,
+    O_WORDS,
 )
 
 # --- the header of a numpy.ndarray: PyObject_HEAD, data, nd, dimensions, strides, base, descr, flags
 HEAD = object.__basicsize__
-DATA, ND, DIMS, STRIDES, FLAGS = HEAD // 8, HEAD + 8, HEAD // 8 + 2, HEAD // 8 + 3, HEAD + 48
+DATA, ND, DIMS, STRIDES, DTYPE, FLAGS = HEAD // 8, HEAD + 8, HEAD // 8 + 2, HEAD // 8 + 3, HEAD // 8 + 5, HEAD + 48
 C_CONTIGUOUS = 1
 
 _helper = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
@@ -63,19 +75,22 @@ DRIVE_SIGNATURE = types.void(types.int64, types.int64)
 
 @_helper
 def _answer(kernel, which):
-    """A new reference to True, False or None (which are immortal, and not counted, from Python 3.12 on)."""
-    if kernel[K_COUNTED] != 0:
-        words_at(kernel[which])[0] += 1
+    """A new reference to True, False or None."""
+    call_c1(kernel[K_INCREF], kernel[which])
     return kernel[which]
+
+
+@_helper
+def _step(kernel, k):
+    return kernel[K_OPERANDS + O_WORDS * k + O_STEP]
 
 
 @_helper
 def _same_run(kernel, args, count):
     """Size, if every operand is one contiguous run of the same shape or a single element; else -1."""
-    shape_array = words_at(args[kernel[K_SHAPE_FROM]])
     shape_address = args[kernel[K_SHAPE_FROM]]
     ndim = int32_at(shape_address + ND)
-    dims = words_at(shape_array[DIMS])
+    dims = words_at(words_at(shape_address)[DIMS])
     size = 1
     for d in range(ndim):
         size *= dims[d]
@@ -83,7 +98,9 @@ def _same_run(kernel, args, count):
         array = words_at(args[k])
         other_ndim = int32_at(args[k] + ND)
         other = words_at(array[DIMS])
-        if kernel[K_OPERANDS + 2 * k] == 0:
+        if _step(kernel, k) == 0:
+            if other_ndim > ndim:
+                return -1
             for d in range(other_ndim):
                 if other[d] != 1:
                     return -1
@@ -98,20 +115,20 @@ def _same_run(kernel, args, count):
 
 @_helper
 def _grid(kernel, args, count, dims, strides):
-    """Write the common shape and every operand's byte strides, axes sorted and merged; return their number.
+    """Write the outputs' shape and every operand's byte strides, axes sorted and merged; return their number.
 
     `strides[d * count + k]` is operand k's stride along axis d. Axes of length 1 vanish; axes are put in
-    the memory order of the shape operand, and neighbours that are one run for everybody are merged.
+    the memory order of the first output, and neighbours that are one run for everybody are merged.
     """
-    shape_array = words_at(args[kernel[K_SHAPE_FROM]])
-    ndim = int32_at(args[kernel[K_SHAPE_FROM]] + ND)
+    shape_array = words_at(args[kernel[K_INPUTS]])
+    ndim = int32_at(args[kernel[K_INPUTS]] + ND)
     shape = words_at(shape_array[DIMS])
     order = words_at(shape_array[STRIDES])
     used = 0
     for axis in range(ndim):
         if shape[axis] == 1:
             continue
-        # insertion sort by descending stride of the shape operand keeps the inner loop on its fastest axis
+        # insertion sort by descending stride of the output keeps the inner loop on its fastest axis
         place = used
         while place > 0 and abs(dims[MAX_DIMS + place - 1]) < abs(order[axis]):
             place -= 1
@@ -167,18 +184,18 @@ def _fits(kernel, count, n, strides, inner):
     general = kernel[K_GENERAL] != 0
     special = True
     matches = True
-    shape_from = kernel[K_SHAPE_FROM]
+    inputs = kernel[K_INPUTS]
     for k in range(count):
-        item = kernel[K_OPERANDS + 2 * k + 1]
+        item = kernel[K_OPERANDS + O_WORDS * k + O_ITEM]
         step = strides[k] // item
         inner[k] = step
         if step * item != strides[k]:
             return False
         if step != 0 and step != 1:
             special = False
-        if k >= shape_from and step != 1:
+        if k >= inputs and step != 1:
             special = False
-        if step != kernel[K_OPERANDS + 2 * k]:
+        if step != _step(kernel, k):
             matches = False
     return (not special) if general else matches
 
@@ -198,6 +215,40 @@ def _advance(count, ndim, dims, strides, index, ptrs):
     return False
 
 
+def apply(self, args, nargs):
+    """Run a kernel on small arrays of just its types and layout: new outputs (a tuple of several); else None."""
+    kernel = words_at(words_at(self)[DATA])
+    inputs, count = kernel[K_INPUTS], kernel[K_COUNT]
+    for k in range(inputs):
+        if words_at(args[k])[DTYPE] != kernel[K_OPERANDS + O_WORDS * k + O_DTYPE]:
+            return _answer(kernel, K_NONE)
+    size = _same_run(kernel, args, inputs)
+    if size < 0 or size >= kernel[K_LIMIT]:
+        return _answer(kernel, K_NONE)
+    operands = stack_operands()
+    for k in range(inputs):
+        operands[k] = words_at(args[k])[DATA]
+    shape = args[kernel[K_SHAPE_FROM]]
+    dims = words_at(shape)[DIMS]
+    made = stack_operands()
+    for k in range(inputs, count):
+        dtype = kernel[K_OPERANDS + O_WORDS * k + O_DTYPE]
+        call_c1(kernel[K_INCREF], dtype)  # PyArray_Empty steals a reference
+        made[k] = call_c4(kernel[K_EMPTY], int32_at(shape + ND), dims, dtype, 0)
+        if made[k] == 0:
+            return 0  # with a MemoryError set
+        operands[k] = words_at(made[k])[DATA]
+    if size > 0:
+        call_kernel(kernel[K_ADDRESS], size, operands, operands)
+    if count - inputs == 1:
+        return made[inputs]
+    result = call_c1(kernel[K_TUPLE], count - inputs)
+    if result != 0:
+        for k in range(inputs, count):
+            call_c3(kernel[K_SET_ITEM], result, k - inputs, made[k])
+    return result
+
+
 def launch(self, args, nargs):
     """Run a kernel on arrays now. Returns True; False: another layout variant is needed; None: too large."""
     kernel = words_at(words_at(self)[DATA])
@@ -211,7 +262,7 @@ def launch(self, args, nargs):
     if size >= 0:
         for k in range(count):
             operands[k] = words_at(args[k])[DATA]
-            operands[count + k] = kernel[K_OPERANDS + 2 * k]
+            operands[count + k] = _step(kernel, k)
         if size > 0:
             call_kernel(kernel[K_ADDRESS], size, operands, words_at(offset(operands, count)))
         return _answer(kernel, K_TRUE)
@@ -237,6 +288,26 @@ def launch(self, args, nargs):
     while more:
         call_kernel(kernel[K_ADDRESS], grid[ndim - 1], operands, inner)
         more = _advance(count, ndim, grid, strides, index, operands)
+    return _answer(kernel, K_TRUE)
+
+
+def reduce(self, args, nargs):
+    """Run a row kernel on (x, out): every row of a small contiguous x. True; None if x is large or strided."""
+    kernel = words_at(words_at(self)[DATA])
+    size, rows = 1, 1
+    for d in range(int32_at(args[0] + ND)):
+        size *= words_at(words_at(args[0])[DIMS])[d]
+    for d in range(int32_at(args[1] + ND)):
+        rows *= words_at(words_at(args[1])[DIMS])[d]
+    if size >= kernel[K_LIMIT] or rows == 0 or (int32_at(args[0] + FLAGS) & C_CONTIGUOUS) == 0:
+        return _answer(kernel, K_NONE)
+    operands = stack_operands()
+    operands[0], operands[1] = words_at(args[0])[DATA], words_at(args[1])[DATA]
+    n = size // rows
+    for row in range(rows):
+        call_kernel(kernel[K_ADDRESS], n, operands, operands)
+        operands[0] += n * kernel[K_OPERANDS + O_ITEM]
+        operands[1] += kernel[K_OPERANDS + O_WORDS + O_ITEM]
     return _answer(kernel, K_TRUE)
 
 

@@ -15,6 +15,11 @@ _held = 0
 _lock = threading.Lock()
 
 
+class _Memory(np.ndarray):
+    """Bytes that own themselves. Of a class of its own: NumPy replaces the base of a new view by the base's base
+    wherever that is a plain array, and so would let go of the lease while the memory is in use."""
+
+
 class _Lease(np.ndarray):
     """Bytes on loan; when the last array on them is gone they return to the pool."""
 
@@ -45,7 +50,7 @@ def _lease(size: int) -> Any:
         owner = _free[size].pop()
         _held -= size
     except (KeyError, IndexError):
-        owner = np.empty(size, np.uint8)
+        owner = _Memory((size,), np.uint8)
     return owner.view(_Lease)
 
 

@@ -1,7 +1,9 @@
 """Reductions: one row kernel (a run to one element) and one column kernel (many runs, element by element).
 
-Results are bitwise the same for any number of threads: long reductions are cut into chunks of fixed size, whose
-results are reduced again. float32 is summed in float64, so its error does not grow with the length at all.
+Both keep a block of accumulators in L1 and combine whole blocks, which LLVM vectorises for any monoid without
+permission to reorder; the row kernel then folds its block in halves. Results are bitwise the same for any number of
+threads: long reductions are cut into chunks of fixed size, whose results are reduced again. float32 is summed in
+float64, so its error does not grow with the length at all.
 """
 
 from __future__ import annotations
@@ -9,33 +11,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from numbagrad import config
 from numbagrad.kernels.cpu import jobs, pool
-from numbagrad.kernels.cpu.compiler import SCALAR_FLAGS, kernel_address
+from numbagrad.kernels.cpu.compiler import kernel_address
+from numbagrad.kernels.cpu.launcher import Variant
 from numbagrad.scalar.render import NAMES
 
 COLUMNS = 2048  # columns a thread takes at a time
-SUM_FLAGS = SCALAR_FLAGS | {"reassoc"}  # lanes: the compiler's fixed order, the same for every call of one length
-EXTREMUM_FLAGS = SUM_FLAGS | {"nnan"}  # nan is looked for apart, by a function without the flag
+LANES = 64  # accumulators of a row: enough for 512-bit vectors and the latency of an addition
 
 
 class Monoid:
-    """What a reduction does: start value, `combine` of accumulator `a` and element `v`, accumulator type."""
+    """What a reduction does: start value, `combine` of accumulator `a` and element `v`, wide accumulator or not."""
 
-    def __init__(self, name: str, start: str, combine: str, flags: frozenset[str], wide: bool) -> None:
-        self.name, self.start, self.combine, self.flags, self.wide = name, start, combine, flags, wide
+    def __init__(self, name: str, start: str, combine: str, wide: bool = False) -> None:
+        self.name, self.start, self.combine, self.wide = name, start, combine, wide
 
 
-
-SUM = Monoid("sum", "0", "a + v", SUM_FLAGS, True)
-PROD = Monoid("prod", "1", "a * v", SUM_FLAGS, True)
-MAX = Monoid("max", "lowest", "a if a > v else v", EXTREMUM_FLAGS, False)
-MIN = Monoid("min", "highest", "a if a < v else v", EXTREMUM_FLAGS, False)
-ANY = Monoid("any", "0", "a | (v != 0)", SUM_FLAGS, False)
-ALL = Monoid("all", "1", "a & (v != 0)", SUM_FLAGS, False)
+SUM = Monoid("sum", "0", "a + v", wide=True)
+PROD = Monoid("prod", "1", "a * v", wide=True)
+MAX = Monoid("max", "lowest", "a if (a >= v) | (a != a) else v")
+MIN = Monoid("min", "highest", "a if (a <= v) | (a != a) else v")
+ANY = Monoid("any", "0", "a | v")
+ALL = Monoid("all", "1", "a & v")
 BYTE = np.dtype(np.uint8)
 
 
@@ -63,20 +65,37 @@ _HEADER = '''"""{name} of {source} into {target}, {shape}."""
 import numpy as np
 from numba import {types}
 from numbagrad.kernels.cpu.abi import LANE_BLOCK, {pointers}
-from numbagrad.scalar.functions import is_nan, type_of
 
 
 '''
 
 _ROW = '''def {function}(n, ptrs, strides):
     x, out = {source}(ptrs, 0), {target}(ptrs, 1)
-    a = {acc}({start})
-    nan = False
-    for i in range(n):
-        v = {element}(x[i])
-        a = {acc}({combine})
-{watch}
-    out[0] = {convert}({result})
+    total = {acc}({start})
+    whole = n // {lanes}
+    if whole > 1:
+        acc = {stack}()
+        for j in range({lanes}):
+            acc[j] = {acc}({start})
+        for block in range(whole):
+            base = block * {lanes}
+            for j in range({lanes}):
+                a, v = acc[j], {element}
+                acc[j] = {acc}({combine})
+        width = {lanes} // 2
+        while width > 0:
+            for j in range(width):
+                a, v = acc[j], acc[j + width]
+                acc[j] = {acc}({combine})
+            width //= 2
+        total = acc[0]
+    else:
+        whole = 0
+    base = whole * {lanes}
+    for j in range(n - base):
+        a, v = total, {element}
+        total = {acc}({combine})
+    out[0] = {convert}(total)
 '''
 
 _COLUMN = '''def {function}(n, ptrs, strides):
@@ -90,46 +109,48 @@ _COLUMN = '''def {function}(n, ptrs, strides):
         for r in range(rows):
             base = r * step + first
             for j in range(width):
-                a, v = acc[j], {element}(x[base + j])
-                acc[j] = {acc}({column_combine})
+                a, v = acc[j], {element}
+                acc[j] = {acc}({combine})
         for j in range(width):
             out[first + j] = {convert}(acc[j])
 '''
 
 
 @cache
-def _kernel(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) -> int:
+def _kernel(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) -> tuple[str, str]:
+    """Name and source of a reduction kernel."""
     acc = _accumulator(monoid, source, target)
-    extremum = monoid in (MAX, MIN)
-    watched = extremum and acc.kind == "f"
-    combine = monoid.combine
-    column_combine = combine
-    if watched:
-        column_combine = combine.replace(" else", " or a != a else").replace("a > v", "(a >= v)").replace("a < v", "(a <= v)")
-        column_combine = column_combine.replace(" or a != a", " | (a != a)")
     acc_name, source_name, target_name = NAMES[acc.name], NAMES[source.name], NAMES[target.name]
     function = f"{monoid.name}_{'columns' if column else 'rows'}_{source_name}_{target_name}"
-    element = source if monoid in (ANY, ALL) else acc
     text = (_HEADER + (_COLUMN if column else _ROW)).format(
         name=monoid.name,
         shape="over the rows of a block of columns" if column else "over one row",
         function=function,
-        types=", ".join(sorted({d.name for d in (acc, element, target)})),
-        pointers=", ".join(sorted({source_name, target_name} | ({f"stack_{acc_name}"} if column else set()))),
+        lanes=LANES,
+        types=", ".join(sorted({d.name for d in (acc, target)})),
+        pointers=", ".join(sorted({source_name, target_name, f"stack_{acc_name}"})),
         source=source_name,
         target=target_name,
         acc=acc.name,
-        element=element.name,
+        element=f"{acc.name}(x[base + j] != 0)" if monoid in (ANY, ALL) else f"{acc.name}(x[base + j])",
         stack=f"stack_{acc_name}",
         start=_start(monoid, acc),
-        combine=combine,
-        column_combine=column_combine,
-        watch="        nan = nan | is_nan(x[i])" if watched else "",
-        result="type_of(a, np.nan) if nan else a" if watched else "a",
+        combine=monoid.combine,
         convert=target.name,
     )
-    flags = SCALAR_FLAGS if column else monoid.flags
-    return kernel_address(function, text, flags=flags)
+    return function, text
+
+
+@cache
+def _address(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) -> int:
+    return kernel_address(*_kernel(monoid, source, target, column))
+
+
+@cache
+def _small(monoid: Monoid, source: np.dtype, target: np.dtype) -> Any:
+    """Native `(x, out)`: reduce the trailing axes of a small contiguous array; None if it is not one."""
+    function, text = _kernel(monoid, source, target, False)
+    return Variant(function, text, (1, 0), 1, (source, target), limit=config.CHUNK_ELEMENTS).reduce
 
 
 def reduce_rows(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
@@ -152,7 +173,7 @@ def reduce_rows(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
 def _rows(
     monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], n: int, at: int, column: int
 ) -> None:
-    address = _kernel(monoid, x.dtype, out.dtype, False)
+    address = _address(monoid, x.dtype, out.dtype, False)
     source = (x[:, at:], (x.strides[0], n * x.itemsize), 1)
     target = (out[:, column:], (out.strides[0], out.itemsize), 0)
     jobs.run(address, n, outer, (source, target))
@@ -178,7 +199,7 @@ def reduce_columns(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarra
 def _columns(
     monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], rows: int, at: int, row: int
 ) -> None:
-    address = _kernel(monoid, x.dtype, out.dtype, True)
+    address = _address(monoid, x.dtype, out.dtype, True)
     columns = x.shape[2]
     source = (x[:, at:], (x.strides[0], rows * x.strides[1]), 1)
     target = (out[:, row:], (out.strides[0], out.strides[1]), 1)
@@ -245,6 +266,11 @@ def _reducer(monoid: Monoid) -> Callable[..., np.ndarray]:
             x = x.view(np.uint8)
         if target.kind == "b":
             return reduce(monoid, x, axes, BYTE).view(bool)
+        kept = x.ndim - len(axes)
+        if axes == tuple(range(kept, x.ndim)):
+            out = np.empty(x.shape[:kept], target)
+            if _small(monoid, x.dtype, target)(x, out):
+                return out
         return reduce(monoid, x, axes, target)
 
     kernel.__name__ = f"reduce_{monoid.name}"
@@ -258,20 +284,27 @@ reduce_any, reduce_all = _reducer(ANY), _reducer(ALL)
 
 _ARG = '''"""Index of the first {name} of a row of {source}; the first nan counts as one."""
 
-import numpy as np
 from numbagrad.kernels.cpu.abi import {pointers}
 
 
 def {function}(n, ptrs, strides):
-    x, out = {source}(ptrs, 0), i64(ptrs, 1)
-    best = x[0]
-    place = 0
-    for i in range(1, n):
-        v = x[i]
-        if not (best {keeps} v) and best == best:
-            best = v
-            place = i
-    out[0] = place
+    # the value is known (operand 1): blocks are tested for it whole, then one block is searched
+    x, best, out = {source}(ptrs, 0), {source}(ptrs, 1), i64(ptrs, 2)
+    m = best[0]
+    base = 0
+    while base < n:
+        width = min({lanes}, n - base)
+        hits = 0
+        for j in range(width):
+            v = x[base + j]
+            hits += 1 if (v == m) | ((v != v) & (m != m)) else 0
+        if hits > 0:
+            for j in range(width):
+                v = x[base + j]
+                if (v == m) | ((v != v) & (m != m)):
+                    out[0] = base + j
+                    return
+        base += width
 '''
 
 
@@ -279,9 +312,8 @@ def {function}(n, ptrs, strides):
 def _arg_kernel(name: str, source: np.dtype) -> int:
     source_name = NAMES[source.name]
     function = f"arg{name}_{source_name}"
-    keeps = ">=" if name == "max" else "<="
     pointers = ", ".join(sorted({"i64", source_name}))
-    text = _ARG.format(name=name, source=source_name, function=function, keeps=keeps, pointers=pointers)
+    text = _ARG.format(name=name, source=source_name, function=function, lanes=4 * LANES, pointers=pointers)
     return kernel_address(function, text)
 
 
@@ -291,8 +323,9 @@ def _arg_reducer(name: str) -> Callable[..., np.ndarray]:
         rows = rows.view(np.uint8) if rows.dtype.kind == "b" else rows
         out = np.empty(rows.shape[:-1], np.int64)
         n = rows.shape[-1]
-        source = (rows, (n * rows.itemsize,), 1)
-        jobs.run(_arg_kernel(name, rows.dtype), n, (out.size,), (source, (out, (8,), 0)))
+        best = reduce_rows(MAX if name == "max" else MIN, rows.reshape(out.size, n), rows.dtype)
+        operands = ((rows, (n * rows.itemsize,), 1), (best, (rows.itemsize,), 0), (out, (8,), 0))
+        jobs.run(_arg_kernel(name, rows.dtype), n, (out.size,), operands)
         return out
 
     kernel.__name__ = f"arg{name}"

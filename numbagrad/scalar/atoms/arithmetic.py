@@ -127,7 +127,7 @@ def _power_partials(x, y, out):
 
 
 @atom(
-    {"b": "{0} | (not {1})", "i": "func.integer_power({0}, {1})", "f": "simd.pow({0}, {1})", "c": "{0} ** {1}"},
+    {"i": "func.integer_power({0}, {1})", "f": "simd.pow({0}, {1})", "c": "{0} ** {1}"},
     partials=_power_partials,
     domain=(NONZERO, "real"),
     reference=np.power,
@@ -170,18 +170,18 @@ def fmod(x, y):
     """x - trunc(x / y) * y, with the sign of x."""
 
 
-def _rounding(name, code, reference, doc):
+def _rounding(name, code, reference, doc, rule="arithmetic"):
     def rounded(x):
         pass
 
     rounded.__doc__ = doc
-    return atom({"b": "{0}", "i": "{0}", "f": code}, name=name, reference=reference)(rounded)
+    return atom({"b": "{0}", "i": "{0}", "f": code}, name=name, reference=reference, rule=rule)(rounded)
 
 
-floor = _rounding("floor", "math.floor({0})", np.floor, "Largest integer <= x; derivative 0.")
-ceil = _rounding("ceil", "math.ceil({0})", np.ceil, "Smallest integer >= x; derivative 0.")
+floor = _rounding("floor", "func.round_down({0})", np.floor, "Largest integer <= x; derivative 0.")
+ceil = _rounding("ceil", "func.round_up({0})", np.ceil, "Smallest integer >= x; derivative 0.")
 trunc = _rounding("trunc", "func.truncate({0})", np.trunc, "x towards zero to an integer; derivative 0.")
-rint = _rounding("rint", "func.round_even({0})", np.rint, "Nearest integer, halves to even; derivative 0.")
+rint = _rounding("rint", "func.round_even({0})", np.rint, "Nearest integer, halves to even; derivative 0.", "float")
 
 
 @atom(

@@ -15,6 +15,8 @@ def cast(source: np.dtype, target: np.dtype) -> Atom:
     kinds = source.kind + target.kind
     if target.kind == "b":
         code = "{0} != 0"
+    elif kinds == "bc":
+        code = f"{target.name}(1 if {{0}} else 0)"
     elif kinds[0] == "c" and kinds[1] != "c":
         code = f"{target.name}({{0}}.real)"
     elif kinds[1] == "c" and kinds[0] != "c":

@@ -12,7 +12,7 @@ from numbagrad.scalar.expr import ATOMS, atom
 
 
 @atom(
-    {"c": "{0}.real", "*": "{0}"},
+    {"c": "{0}.real"},
     vjp=lambda g, z, out: (ATOMS["to_complex"](g),),
     jvp=lambda t, z, out: ATOMS["real"](t[0]),
     result="real",
@@ -24,7 +24,7 @@ def real(z):
 
 
 @atom(
-    {"c": "{0}.imag", "*": "{T}(0)"},
+    {"c": "{0}.imag"},
     vjp=lambda g, z, out: (ATOMS["to_complex"](g) * -1j,),
     jvp=lambda t, z, out: ATOMS["imag"](t[0]),
     result="real",
@@ -47,7 +47,7 @@ def to_complex(x):
 
 
 @atom(
-    {"c": "{T}(complex({0}.real, -{0}.imag))", "*": "{0}"},
+    {"c": "{T}(complex({0}.real, -{0}.imag))"},
     vjp=lambda g, z, out: (ATOMS["conjugate"](g),),
     jvp=lambda t, z, out: ATOMS["conjugate"](t[0]),
     rule="complex",

@@ -90,7 +90,8 @@ def softplus(x):
 
 def _larger_share(x, y, out):
     """Share of exp(x) in exp(x) + exp(y): 1/2 at a tie (of +inf too), 0 if both are exp(-inf) = 0."""
-    difference = ATOMS["select"](ATOMS["equal"](x, y), 0, x - y)
+    both_infinite = ATOMS["logical_and"](ATOMS["isinf"](x), ATOMS["equal"](x, y))
+    difference = ATOMS["select"](both_infinite, 0, x - y)
     return ATOMS["select"](ATOMS["equal"](out, -math.inf), 0, ATOMS["sigmoid"](difference))
 
 

@@ -45,17 +45,27 @@ def logical_not(x):
     """Whether x is zero."""
 
 
-@atom({"f": "{0} != {0}", "*": "False"}, result="bool", rule="predicate", reference=np.isnan)
+@atom({"f": "{0} != {0}", "i": "False", "b": "False"}, result="bool", rule="predicate", reference=np.isnan)
 def isnan(x):
     """Whether x is not a number."""
 
 
-@atom({"f": "abs({0}) == {T}(np.inf)", "*": "False"}, result="bool", rule="predicate", reference=np.isinf)
+@atom(
+    {"f": "abs({0}) == {T}(np.inf)", "i": "False", "b": "False"},
+    result="bool",
+    rule="predicate",
+    reference=np.isinf,
+)
 def isinf(x):
     """Whether x is infinite."""
 
 
-@atom({"f": "abs({0}) < {T}(np.inf)", "*": "True"}, result="bool", rule="predicate", reference=np.isfinite)
+@atom(
+    {"f": "abs({0}) < {T}(np.inf)", "i": "True", "b": "True"},
+    result="bool",
+    rule="predicate",
+    reference=np.isfinite,
+)
 def isfinite(x):
     """Whether x is neither infinite nor nan."""
 
@@ -148,27 +158,34 @@ fmin = _extremum(
 
 
 def _clip_partials(x, low, high, out):
-    select, lifted = ATOMS["select"], ATOMS["select"](x < low, low, x)
-    above = lifted > high
-    return select(above, 0, select(x < low, 0, 1)), select(above, 0, select(x < low, 1, 0)), select(above, 1, 0)
+    select, isnan = ATOMS["select"], ATOMS["isnan"]
+    below = (x < low) | isnan(low)
+    above = (select(below, low, x) > high) | isnan(high)
+    return select(above, 0, select(below, 0, 1)), select(above, 0, select(below, 1, 0)), select(above, 1, 0)
+
+
+_LIFTED = "({1} if ({0} < {1}) | ({1} != {1}) else {0})"
 
 
 @atom(
-    "{2} if ({1} if {0} < {1} else {0}) > {2} else ({1} if {0} < {1} else {0})",
+    f"{{2}} if ({_LIFTED} > {{2}}) | ({{2}} != {{2}}) else {_LIFTED}",
     partials=_clip_partials,
     rule="internal",
     domain=("real", (-0.6, -0.5), (0.5, 0.6)),
     reference=np.clip,
 )
 def clip(x, low, high):
-    """x moved into [low, high]. Derivative to x inside and at the bounds, outside to the active bound."""
+    """x moved into [low, high]. Derivative to x inside and at the bounds, outside to the active bound.
+
+    A bound that is nan gives nan, as in NumPy.
+    """
 
 
 @atom(
     "{T}(0) if {0} <= 0 else {0}",
     partials=lambda x, out: ATOMS["select"](x <= 0, 0, 1),
     domain="nonzero",
-    reference=lambda x: np.maximum(x, 0),
+    reference=lambda x: np.maximum(x, x.dtype.type(0)),
 )
 def relu(x):
     """max(x, 0) with derivative 0 at 0."""

@@ -119,8 +119,18 @@ def sech_squared(x):
 
 
 @atom(
+    {"f": "func.hypotenuse({0}, {T}(1))", "c": "cmath.sqrt({0} * {0} + {T}(1))"},
+    partials=lambda x, out: x / out,
+    rule="internal",
+    reference=lambda x: np.sqrt(x * x + 1) if x.dtype.kind == "c" else np.hypot(x, 1),
+)
+def root_of_square_plus_one(x):
+    """sqrt(x * x + 1) without overflow for real x, the reciprocal of arcsinh's derivative."""
+
+
+@atom(
     _float("asinh"),
-    partials=lambda x, out: 1 / ATOMS["hypot"](x, 1),
+    partials=lambda x, out: 1 / ATOMS["root_of_square_plus_one"](x),
     rule="float",
     reference=np.arcsinh,
 )

@@ -1,7 +1,7 @@
 """Scalar functions that LLVM vectorises when a loop calls them: `exp_f32`, `exp_f64`, and so on.
 
-Each takes and returns exactly its dtype, has no branch on data, allocates nothing, raises nothing and calls nothing
-outside; for use from other compiled code only.
+Each takes and returns exactly its dtype, has no branch on data, allocates nothing, raises nothing and calls
+nothing outside; for use from other compiled code only.
 """
 
 from numbagrad.scalar.simd.bits import simd, wide_vectors

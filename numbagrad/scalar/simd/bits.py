@@ -131,7 +131,7 @@ def low32(typingctx, value):
 
 @simd
 def _fma_soft(a, b, c):
-    """a*b + c with the product exact (Dekker 1971): twice the working precision, where there is no FMA unit."""
+    """a*b + c with the product exact (Dekker 1971), for CPUs without an FMA unit."""
     scale = 134217729.0
     t = scale * a
     ah = t - (t - a)
@@ -165,8 +165,8 @@ else:  # llvm.fma would call libm
 def wide_vectors(typingctx):
     """Call it once in a kernel: asks for 512 bit vectors, where the CPU has them, in that kernel's loops.
 
-    LLVM prefers 256 bits on most AVX-512 CPUs; over these functions 512 take 0.6 to 0.9 of the time. An attribute of
-    the calling function, so it has to be called there and not in a function inlined into it."""
+    LLVM prefers 256 bits on most AVX-512 CPUs; over these functions 512 take 0.6 to 0.9 of the time. An
+    attribute of the calling function, so it has to be called there and not in a function inlined into it."""
 
     def codegen(context, builder, signature, args):
         # llvmlite's own check knows no string attributes

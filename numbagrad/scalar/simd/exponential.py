@@ -1,8 +1,9 @@
 """Exponentials, logarithms, powers and the cube root, branch-free.
 
-exp family: x = n ln2 + r with a two-part ln2 (Cody and Waite 1980), a minimax polynomial in r, scaling by 2^n in two
-exact steps so that subnormal results round once. log family: x = 2^e m with m in [sqrt(1/2), sqrt(2)). Polynomials
-are fitted by tools/minimax.py. Errors quoted are the bounds tests/test_simd.py checks.
+exp family: x = n ln2 + r with a two-part ln2 (Cody and Waite 1980), a minimax polynomial in r, scaling by 2^n
+in two steps, the first exact, so that subnormal results round once. log family: x = 2^e m with m in
+[sqrt(1/2), sqrt(2)). cbrt: the exponent divided by three for a start, then series steps.
+Polynomials are fitted by tools/simd_coefficients.py. Errors quoted are the bounds tests/test_simd.py checks.
 """
 
 import numpy as np
@@ -33,7 +34,6 @@ INF32, NAN32, INF, NAN = F(np.inf), F(np.nan), np.inf, np.nan
 # Adding 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits.
 MAGIC32, MAGIC32_BITS = F(12582912.0), I(0x4B400000)
 MAGIC, MAGIC_BITS = 6755399441055744.0, 0x4338000000000000
-ONE_BITS32, ONE_BITS = I(0x3F800000), 0x3FF0000000000000
 LOG2E32, LN2_HI32, LN2_LO32 = F(1.4426950408889634), F(0.693359375), F(-2.12194440054690583e-4)
 LOG2E, LN2_HI, LN2_LO = 1.4426950408889634, 6.93145751953125e-1, 1.42860682030941723212e-6
 LOG2E_LO = 2.0355273740931033e-17  # 1/ln2 - LOG2E
@@ -43,7 +43,8 @@ LOG10_2_HI32, LOG10_2_LO32 = F(0.301025390625), F(4.605039066518657e-06)
 LOG10_2_HI, LOG10_2_LO = 0.3010299956640665, -8.532344317057107e-14
 SQRT_HALF32, SQRT_HALF = I(0x3F3504F3), 0x3FE6A09E667F3BCD  # bits of sqrt(1/2)
 
-CBRT_GUESS32, CBRT_GUESS = F(1419900672.0), np.float64(1430186385.8045113)  # exponent fields of x^(-1/3), bias chosen for the least error, 10%
+# CBRT_GUESS - bits(x)/3 are the bits of about x^(-1/3); the constant of least error, 10% in 1 - x y^3.
+CBRT_GUESS32, CBRT_GUESS = F(1419900672.0), 1430186385.8045113
 
 _exp32 = poly(F, C.EXP_F32)
 _expm1_32 = poly(F, C.EXPM1_F32)
@@ -123,8 +124,28 @@ def exp_f64(x):
 
 
 @simd
+def exp_plain_f32(x):
+    """e**x for |x| < 80, not nan: 2^n goes straight into the exponent field."""
+    t = fma32(x, LOG2E32, MAGIC32)
+    n = t - MAGIC32
+    r = fma32(n, -LN2_LO32, fma32(n, -LN2_HI32, x))
+    y = F(1.0) + fma32(r * r, _exp32(r), r)
+    return f32_of(i32_of(y) + shl(i32_of(t), 23))
+
+
+@simd
+def exp_plain_f64(x):
+    """e**x for |x| < 700, not nan: 2^n goes straight into the exponent field."""
+    t = fma(x, LOG2E, MAGIC)
+    n = t - MAGIC
+    r = fma(n, -LN2_LO, fma(n, -LN2_HI, x))
+    y = 1.0 + fma(r * r, _exp64(r), r)
+    return f64_of(i64_of(y) + shl(i64_of(t), 52))
+
+
+@simd
 def exp2_f32(x):
-    """2**x. x = n + r exactly, degree 6. Max 1.1 ulp; 2**n exact for integers n; subnormal results round once."""
+    """2**x. x = n + r exactly, degree 6. Max 0.9 ulp; exact at integers; subnormals round once."""
     x = select(x > F(130.0), F(130.0), select(x < F(-151.0), F(-151.0), x))
     t = x + MAGIC32
     r = x - (t - MAGIC32)
@@ -133,35 +154,11 @@ def exp2_f32(x):
 
 @simd
 def exp2_f64(x):
-    """2**x. x = n + r exactly, degree 12. Max 1.1 ulp; 2**n exact for integers n; subnormal results round once."""
+    """2**x. x = n + r exactly, degree 12. Max 0.9 ulp; exact at integers; subnormals round once."""
     x = select(x > 1025.0, 1025.0, select(x < -1076.0, -1076.0, x))
     t = x + MAGIC
     r = x - (t - MAGIC)
     return scale_f64(fma(r, _exp2_64(r), 1.0), i64_of(t) - MAGIC_BITS)
-
-
-@simd
-def expm1_plain_f32(x):
-    """e**x - 1 for |x| < 80."""
-    t = fma32(x, LOG2E32, MAGIC32)
-    n = t - MAGIC32
-    a = fma32(n, -LN2_HI32, x)
-    r = fma32(n, -LN2_LO32, a)
-    q = fma32(r * r, _expm1_32(r), fma32(n, -LN2_LO32, a - r))
-    s = f32_of(shl(i32_of(t), 23) + ONE_BITS32)
-    return fma32(s, q, fma32(s, r, s - F(1.0)))
-
-
-@simd
-def expm1_plain_f64(x):
-    """e**x - 1 for |x| < 700."""
-    t = fma(x, LOG2E, MAGIC)
-    n = t - MAGIC
-    a = fma(n, -LN2_HI, x)
-    r = fma(n, -LN2_LO, a)
-    q = fma(r * r, _expm1_64(r), fma(n, -LN2_LO, a - r))
-    s = f64_of(shl(i64_of(t), 52) + ONE_BITS)
-    return fma(s, q, fma(s, r, s - 1.0))
 
 
 @simd
@@ -233,7 +230,7 @@ def log_edges_f64(x, y):
 
 @simd
 def log1p_parts_f64(f):
-    """log(1 + f) = hi + lo for f in [sqrt(1/2) - 1, sqrt(2) - 1), after FDLIBM: atanh series in s = f/(2 + f)."""
+    """log(1 + f) = hi + lo for f in [sqrt(1/2) - 1, sqrt(2) - 1): FDLIBM's series in s = f/(2 + f)."""
     s = f / (2.0 + f)
     z = s * s
     h = 0.5 * f * f
@@ -243,7 +240,7 @@ def log1p_parts_f64(f):
 
 @simd
 def log_f32(x):
-    """Natural logarithm: f - f^2/2 + f^3 P(f), degree 11. Max 1 ulp; log(+-0) = -inf, x < 0 nan; log(1) = 0."""
+    """Natural logarithm: f - f^2/2 + f^3 P(f), degree 11. Max 0.9 ulp; log(+-0) = -inf, x < 0 nan."""
     f, e = split_f32(x)
     z = f * f
     y = fma32(z * f, _log32(f), e * LN2_LO32)
@@ -253,7 +250,7 @@ def log_f32(x):
 
 @simd
 def log_f64(x):
-    """Natural logarithm, the series of FDLIBM's e_log.c. Max 1 ulp; log(+-0) = -inf, x < 0 nan; log(1) = 0."""
+    """Natural logarithm, FDLIBM's series in f/(2 + f). Max 0.9 ulp; log(+-0) = -inf, x < 0 nan."""
     f, e = split_f64(x)
     s = f / (2.0 + f)
     z = s * s
@@ -312,7 +309,7 @@ def log1p_sum_f64(x, low):
 
 @simd
 def log1p_f32(x):
-    """log(1 + x), with 1 + x reduced exactly. Max 1.1 ulp; keeps -0.0; log1p(-1) = -inf, below nan."""
+    """log(1 + x), with 1 + x reduced exactly. Max 0.9 ulp; keeps -0.0; log1p(-1) = -inf, below nan."""
     y = copysign(log1p_sum_f32(x, F(0.0)), x)
     y = select(x < INF32, y, x)
     return select(x > F(-1.0), y, select(x == F(-1.0), -INF32, NAN32))
@@ -320,7 +317,7 @@ def log1p_f32(x):
 
 @simd
 def log1p_f64(x):
-    """log(1 + x), with 1 + x reduced exactly. Max 1.1 ulp; keeps -0.0; log1p(-1) = -inf, below nan."""
+    """log(1 + x), with 1 + x reduced exactly. Max 1 ulp; keeps -0.0; log1p(-1) = -inf, below nan."""
     y = copysign(log1p_sum_f64(x, 0.0), x)
     y = select(x < INF, y, x)
     return select(x > -1.0, y, select(x == -1.0, -INF, NAN))
@@ -352,25 +349,25 @@ def _log_scaled_f64(x, scale, scale_low, e_hi, e_low):
 
 @simd
 def log2_f32(x):
-    """Base 2 logarithm: log times 1/ln2 in two parts. Max 0.7 ulp; exact at powers of two; log2(0) = -inf."""
+    """Base 2 logarithm: log times 1/ln2 in two parts. Max 0.8 ulp; exact at powers of two; log2(0) = -inf."""
     return _log_scaled_f32(x, LOG2E32, F(1.925963033500845e-08), F(1.0), F(0.0))
 
 
 @simd
 def log2_f64(x):
-    """Base 2 logarithm: log times 1/ln2 in two parts. Max 0.7 ulp; exact at powers of two; log2(0) = -inf."""
+    """Base 2 logarithm: log times 1/ln2 in two parts. Max 0.9 ulp; exact at powers of two; log2(0) = -inf."""
     return _log_scaled_f64(x, LOG2E, LOG2E_LO, 1.0, 0.0)
 
 
 @simd
 def log10_f32(x):
-    """Base 10 logarithm: log times 1/ln10 in two parts. Max 0.7 ulp; log10(0) = -inf, x < 0 nan."""
+    """Base 10 logarithm: log times 1/ln10 in two parts. Max 0.8 ulp; log10(0) = -inf, x < 0 nan."""
     return _log_scaled_f32(x, LOG10E32, LOG10E32_LO, LOG10_2_HI32, LOG10_2_LO32)
 
 
 @simd
 def log10_f64(x):
-    """Base 10 logarithm: log times 1/ln10 in two parts. Max 0.7 ulp; log10(0) = -inf, x < 0 nan."""
+    """Base 10 logarithm: log times 1/ln10 in two parts. Max 0.9 ulp; log10(0) = -inf, x < 0 nan."""
     return _log_scaled_f64(x, LOG10E, LOG10E_LO, LOG10_2_HI, LOG10_2_LO)
 
 
@@ -409,14 +406,14 @@ def _pow_edges(x, y, r, zero, one, inf, nan, negative):
 
 @simd
 def pow_f32(x, y):
-    """x**y as 2^(y log2|x|) in float64. Max 0.6 ulp; C99's special cases (x**0 = 1**y = 1, signed zeros, ...)."""
+    """x**y as 2^(y log2|x|) in float64. Max 0.6 ulp; C99's special cases."""
     r = F(exp2_d32(D(y) * log2_d32(D(fabs(x)))))
     return _pow_edges(x, y, r, F(0.0), F(1.0), INF32, NAN32, i32_of(x) < I(0))
 
 
 @simd
 def _log2_two_f64(x):
-    """log2(x) in two parts, to about 2^-65 relative, for positive finite x: atanh series with two exact terms."""
+    """log2(x) in two parts, to about 2^-65, for positive finite x: atanh series with two exact terms."""
     f, e = split_f64(x)
     d = f + 2.0
     d_low = (2.0 - d) + f
@@ -442,7 +439,7 @@ def _log2_two_f64(x):
 
 @simd
 def pow_f64(x, y):
-    """x**y as 2^(y log2|x|), the logarithm in two parts. Max 1.1 ulp; C99's special cases as in pow_f32."""
+    """x**y as 2^(y log2|x|), the logarithm in two parts. Max 1 ulp; C99's special cases as in pow_f32."""
     h, low = _log2_two_f64(fabs(x))
     p = y * h
     low = fma(y, h, -p) + y * low
@@ -456,7 +453,7 @@ def pow_f64(x, y):
 
 @simd
 def cbrt_f32(x):
-    """Cube root: x y^2 with y ~ x^(-1/3) by two high-order steps, then one exact residual. Max 0.6 ulp; odd."""
+    """Cube root: x y^2, y ~ x^(-1/3) by two series steps, then an exact residual. Max 0.8 ulp; odd."""
     a = fabs(x)
     tiny = a < F(1.1754943508222875e-38)
     v = select(tiny, a * F(16777216.0), a)
@@ -474,7 +471,7 @@ def cbrt_f32(x):
 
 @simd
 def cbrt_f64(x):
-    """Cube root: x y^2 with y ~ x^(-1/3) by two high-order steps, then one exact residual. Max 0.6 ulp; odd."""
+    """Cube root: x y^2, y ~ x^(-1/3) by two series steps, then an exact residual. Max 0.8 ulp; odd."""
     a = fabs(x)
     tiny = a < 2.2250738585072014e-308
     v = select(tiny, a * 2.0**54, a)

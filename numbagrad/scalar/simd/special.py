@@ -1,7 +1,7 @@
 """Error functions, log-gamma and digamma, branch-free.
 
-float32 versions of all but erf work in float64 inside. Polynomials are fitted by tools/minimax.py. Errors quoted are the
-bounds tests/test_simd.py checks; for lgamma and digamma they are relative to max(1, |value|).
+float32 versions of all but erf work in float64 inside. Polynomials are fitted by tools/simd_coefficients.py.
+Errors quoted are the bounds tests/test_simd.py checks; for lgamma and digamma relative to max(1, |value|).
 """
 
 import numpy as np
@@ -47,7 +47,10 @@ _sin64 = poly(D, C.SIN_F64)
 
 @simd
 def erf_f32(x):
-    """Error function: x + x P(x^2) to 0.92, then 1 - e^Q(|x|) with Q ~ log erfc. Max 1.3 ulp; odd, keeps -0.0."""
+    """Error function: x + x P(x^2) to 0.92, then 1 - e^Q(|x|) with Q ~ log erfc.
+
+    Max 1.2 ulp; odd, keeps -0.0.
+    """
     a = fabs(x)
     b = select(a > F(4.0), F(4.0), a)
     near = fma32(a, _erf32(a * a), a)
@@ -57,8 +60,9 @@ def erf_f32(x):
 
 @simd
 def _erfc_positive_f64(a):
-    """erfc(a) for a >= 0: e^(-a^2) C(t)/(1 + 2a), t = (a - 4)/(a + 4) (Shepherd and Laframboise 1981), with the
-    quotient, the square and the exponential each in two parts."""
+    """erfc(a) for a >= 0: e^(-a^2) C(t)/(1 + 2a), t = (a - 4)/(a + 4).
+
+    After Shepherd and Laframboise (1981); the quotient, the square and the exponential each in two parts."""
     a = select(a > 28.0, 28.0, a)
     c = _erfcx64((a - 4.0) / (a + 4.0))
     r = 1.0 / fma(2.0, a, 1.0)
@@ -91,15 +95,21 @@ def erfc_f32(x):
 
 @simd
 def erfc_f64(x):
-    """1 - erf(x): e^(-x^2) C(t)/(1 + 2|x|), or 2 less that for x < 0; 1 - erf(x) to 0.6. Max 1.5 ulp; 2 at -inf."""
+    """1 - erf(x): e^(-x^2) C(t)/(1 + 2|x|), or 2 less that for x < 0; 1 - erf(x) to 0.6.
+
+    Max 2 ulp; 2 at -inf.
+    """
     y = _erfc_positive_f64(fabs(x))
     y = select(x < 0.0, 2.0 - y, y)
-    return select(fabs(x) < 0.6, 1.0 - fma(x, _erf64(x * x), x), y)  # t near -1 has too few digits for C there
+    return select(fabs(x) < 0.6, 1.0 - fma(x, _erf64(x * x), x), y)  # t is too coarse near -1
 
 
 @simd
 def erfinv_f32(x):
-    """Inverse of erf: x P(w) or x Q(sqrt w), w = -log(1 - x^2) (Giles 2010), in float64. Max 0.6 ulp; +-1 +-inf."""
+    """Inverse of erf: x P(w) or x Q(sqrt w), w = -log(1 - x^2) (Giles 2010), in float64.
+
+    Max 0.6 ulp; +-1 +-inf.
+    """
     a = D(x)
     w = log2_d32(fma(-a, a, 1.0)) * -LN2
     w = select(fabs(x) < F(1e-4), 0.0, w)
@@ -110,7 +120,7 @@ def erfinv_f32(x):
 
 @simd
 def erfinv_f64(x):
-    """Inverse of erf: x P(w) or x Q(sqrt w), w = -log(1 - x^2) (Giles 2010), three polynomials. Max 3 ulp."""
+    """Inverse of erf: x P(w) or x Q(sqrt w), w = -log(1 - x^2) (Giles 2010), in three ranges. Max 2.5 ulp."""
     a = fabs(x)
     w = -log_f64((1.0 - a) * (1.0 + a))
     w = select(a < 1e-9, 0.0, w)
@@ -141,8 +151,8 @@ def _sinpi(a):
 
 @simd
 def _lgamma_positive(a):
-    """log Gamma(a), a >= 0, in two parts. Below 8 the polynomial on [2, 3) and the recurrence (DLMF 5.5.1), its
-    factors multiplied under one logarithm; above, Stirling's series (DLMF 5.11.1), fitted."""
+    """log Gamma(a), a >= 0, in two parts. Below 8 the polynomial on [2, 3) and the recurrence (DLMF 5.5.1),
+    its factors multiplied under one logarithm; above, Stirling's series (DLMF 5.11.1), fitted."""
     n = floor(a)
     t = a - n
     p = select(a < 3.0, 1.0, t + 2.0) * select(a < 4.0, 1.0, t + 3.0)
@@ -167,7 +177,10 @@ def _lgamma_positive(a):
 
 @simd
 def lgamma_f64(x):
-    """log|Gamma(x)|; x < 0 by reflection (DLMF 5.5.3). Max 2 ulp of max(1, |value|); poles and +-inf give inf."""
+    """log|Gamma(x)|; x < 0 by reflection (DLMF 5.5.3).
+
+    Max 2.5 ulp of max(1, |value|); poles and +-inf give inf.
+    """
     a = fabs(x)
     y, low = _lgamma_positive(a)
     s = _sinpi(a)
@@ -187,8 +200,11 @@ def lgamma_f32(x):
 
 @simd
 def _digamma_two(a, negative):
-    """digamma(a) for a > 0, or digamma(1 + a) for negative (DLMF 5.5.2), in two parts: a polynomial on [2, 3) and the
-    recurrence, its terms summed as one quotient; from 8 on the asymptotic series (DLMF 5.11.2), fitted."""
+    """digamma(a) for a > 0, or digamma(1 + a) for negative (DLMF 5.5.2), in two parts.
+
+    A polynomial on [2, 3) and the recurrence, its terms summed as one quotient; from 8 on the asymptotic
+    series (DLMF 5.11.2), fitted.
+    """
     n = floor(a)
     t = a - n
     one, two = (a < 1.0) & (not negative), a < 2.0
@@ -216,7 +232,7 @@ def _digamma_two(a, negative):
 
 @simd
 def digamma_f64(x):
-    """Derivative of log Gamma; x < 0 by reflection (DLMF 5.5.4). Max 4 ulp of max(1, |value|); poles nan."""
+    """log Gamma's derivative; x < 0 by reflection (DLMF 5.5.4). Max 3.5 ulp of max(1, |value|); poles nan."""
     a = fabs(x)
     y, low = _digamma_two(a, x < 0.0)
     b = a - rint(a)

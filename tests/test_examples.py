@@ -1,0 +1,31 @@
+"""The examples run to a good end, as users run them."""
+
+import re
+
+import pytest
+from processes import ROOT, command
+
+EXAMPLES = {
+    "digits_mlp": r"test (?P<accuracy>9[7-9]|100)\.\d\d% of 450 digits",
+    "lynx_hare": r"alpha 0\.5\d+ +published 0\.55",
+    "logistic_scipy": r"test (?P<accuracy>9[5-9]|100)\.\d\d% of 143 patients",
+}
+
+
+def test_every_example_is_tested():
+    found = {p.stem for p in (ROOT / "examples").glob("*.py")} - {"common"}
+    assert found == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name, tmp_path):
+    pytest.importorskip("sklearn")
+    done = command(f"examples/{name}.py", "--quick", MPLBACKEND="Agg")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(EXAMPLES[name], done.stdout), done.stdout
+
+
+def test_an_unknown_device_is_a_clear_error():
+    done = command("examples/logistic_scipy.py", "--device", "abacus")
+    assert done.returncode == 2
+    assert "no such device: got abacus; needed one of cpu" in done.stderr
