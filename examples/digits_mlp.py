@@ -50,8 +50,7 @@ def logits(params, x):
 
 def loss(params, x, labels):
     """Mean negative log-likelihood of the labels."""
-    scores = nn.log_softmax(logits(params, x))
-    return -np.mean(scores[onp.arange(len(labels)), labels])
+    return np.mean(nn.softmax_cross_entropy_with_integer_labels(logits(params, x), labels))
 
 
 def accuracy(params, x, labels) -> float:

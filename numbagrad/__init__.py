@@ -5,8 +5,9 @@
 Array([0.        , 0.63970001], dtype=float64)
 """
 
-from numbagrad import lax, nn, numpy, tree_util
+from numbagrad import lax, nn, numpy, optim, random, scipy, tree_util
 from numbagrad.api.custom import checkpoint, custom_jvp, custom_vjp, remat
+from numbagrad.api.elementwise import elementwise
 from numbagrad.api.grad import grad, hvp, jvp, linearize, value_and_grad, vjp
 from numbagrad.api.jacobian import hessian, jacfwd, jacrev
 from numbagrad.api.stop import block_until_ready, device_put, devices, stop_gradient

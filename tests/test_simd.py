@@ -1,4 +1,4 @@
-"""The vectorised scalar functions, in cfunc kernels: error over the whole range, special values, LLVM's code."""
+"""The vectorised scalar functions in cfunc kernels: error over the whole range, special values, LLVM code."""
 
 import ctypes
 import functools

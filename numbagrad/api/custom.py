@@ -149,6 +149,9 @@ class _Custom:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("a subclass says what a call is")
+
     def _bind(self, make: Callable[..., _FunctionCall], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs:
             args = self._positional(args, kwargs)

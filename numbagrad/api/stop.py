@@ -1,32 +1,16 @@
-"""Cutting derivatives, and small things about devices."""
+"""Small things about devices; `stop_gradient` is lax's."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import own, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.core.tree import tree_map
-from numbagrad.primitives import barrier
+from numbagrad.lax.structural import stop_gradient
 
-
-def stop_gradient(x: Any) -> Any:
-    """x (any pytree) as a constant: the value passes, the derivative is zero.
-
-    >>> import numbagrad as ng
-    >>> ng.grad(lambda x: x * ng.stop_gradient(x))(3.0)
-    Array(3., dtype=float64)
-    """
-    return tree_map(_stop, x)
-
-
-def _stop(x: Any) -> Any:
-    if isinstance(x, Array):
-        return Array(barrier.stop_gradient(x._value))
-    return Array(value_of(x)) if isinstance(x, np.ndarray) else x
+__all__ = ["block_until_ready", "device_put", "devices", "stop_gradient"]
 
 
 def device_put(x: Any, device: Any = None) -> Any:

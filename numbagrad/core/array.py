@@ -6,15 +6,20 @@ array is: its value, how it becomes other things, and what it refuses.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from numbagrad.core.errors import TracerConversionError, message
 from numbagrad.core.trace import Box, concrete
 
+if TYPE_CHECKING:
+    from numbagrad.core.array_typing import Methods
+else:
+    Methods = object
 
-class Array:
+
+class Array(Methods):
     """An n-dimensional array of numbers on a device. Make one with `numbagrad.numpy.asarray` and friends.
 
     Shapes: any, 0-d and empty included. Dtypes: bool, all integers, float32/64, complex64/128.

@@ -54,7 +54,8 @@ class TapeBox(Box):
         level, shape = self.level, None  # of the traced operands, if they agree
         if op.kind == "constant":
             return op(*[a.value if a.__class__ is TapeBox and a.level == level else a for a in args])
-        lower, parents = [], []
+        lower: list[Any] = []
+        parents: list[Any] = []
         needs, bit, same = 0, 1, True
         for a in args:
             if a.__class__ is TapeBox and a.level == level:
@@ -81,7 +82,7 @@ class TapeBox(Box):
             return self._several(outs, node)
         if out.dtype.kind not in "fc":
             return out
-        node = Node(op, parents, needs, saved, None, None)
+        node = Node(op, parents, needs, saved, {}, None)
         return TapeBox(out, self.trace, (node.id, node))
 
     def _several(self, outs: Sequence[Any], node: Node) -> tuple[Any, ...]:
@@ -92,19 +93,21 @@ class TapeBox(Box):
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         trace, level = self.trace, self.level
-        lower, parents, needs = [], [], []
+        lower: list[Any] = []
+        parents: list[Any] = []
+        traced: list[bool] = []
         for a in args:
             if a.__class__ is TapeBox and a.level == level:
                 lower.append(a.value)
                 parents.append(a.link)
-                needs.append(True)
+                traced.append(True)
             else:
                 lower.append(a)
                 parents.append(None)
-                needs.append(False)
+                traced.append(False)
         if primitive.kind == "constant":
             return bind(primitive, tuple(lower), params)
-        needs = tuple(needs)
+        needs = tuple(traced)
         out, saved = primitive.record(tuple(lower), needs, params)
         if primitive.outputs == 1:
             if out.dtype.kind not in "fc":

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy.elementwise import call, composed
 from numbagrad.numpy.reductions import normalize_axis

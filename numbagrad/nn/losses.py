@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from numbagrad import random
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.nn.normalisation import log_softmax, one_hot
 from numbagrad.numpy import elementwise as ew
@@ -42,14 +42,14 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     name = "softmax_cross_entropy_with_integer_labels"
     index = value_of(labels, name)
     if index.dtype.kind not in "iu":
-        raise TypeError(message(name, "labels are class numbers", index.dtype, "integers", "Use softmax_cross_entropy."))
+        raise TypeError(message(name, "labels are class numbers", index.dtype, "integers"))
     scores = log_softmax(logits, axis)
     k = reductions.normalize_axis(axis, scores.ndim, name)
     kept = scores.shape[:k] + scores.shape[k + 1 :]
     if index.shape != kept:
         raise ValueError(message(name, "labels do not fit the logits", index.shape, kept))
     n = scores.shape[k]
-    if isinstance(index, np.ndarray) and index.size and not (0 <= index.min() and index.max() < n):
+    if isinstance(index, np.ndarray) and index.size and not (index.min() >= 0 and index.max() < n):
         raise IndexError(message(name, "a label is out of range", f"{index.min()} to {index.max()}", f"0 to {n - 1}"))
     chosen = one_hot(Array(index), n, dtype=bool, axis=k)
     return -reductions.sum(ew.where(chosen, scores, np.zeros((), scores.dtype)), k)
@@ -94,7 +94,7 @@ def dropout(key: Any, x: Any, rate: Any, deterministic: bool = False) -> Array:
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> ng.nn.dropout(ng.random.key(0), np.ones(5), 0.5)
-    Array([2., 0., 0., 2., 2.], dtype=float64)
+    Array([2., 2., 0., 0., 0.], dtype=float64)
     """
     x = ew.convert_to_float(x, "dropout")
     if not 0.0 <= float(rate) <= 1.0:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
@@ -35,14 +35,16 @@ def logsumexp(
         return (out, shaping.broadcast_to(np.ones((), out.dtype), out.shape)) if return_sign else out
     x = ew.convert_to_float(a, "logsumexp")
     factor = ew.convert_to_float(b, "logsumexp")
-    terms = ew.where(factor == 0, -np.inf, x) if where is None else ew.where(where, ew.where(factor == 0, -np.inf, x), -np.inf)
+    terms = ew.where(factor == 0, -np.inf, x)
+    terms = terms if where is None else ew.where(where, terms, -np.inf)
     axes = reductions.normalize_axes(axis, terms.ndim, "logsumexp")
     shift = Array(stop_gradient(reductions.max(terms, axes, keepdims=True, initial=-np.inf)._value))
     shift = ew.where(ew.isfinite(shift), shift, 0.0)
     # the largest exponent is taken from all that count; a factor of 0 keeps its derivative, exp(a) / sum
     weight = ew.call("exp", x - shift)
-    scaled = factor * ew.where(factor == 0, ew.call("minimum", weight, 1e300 if x.dtype == np.float64 else 1e30), weight)
-    total = reductions.sum(scaled, axes, keepdims=keepdims, where=where)
+    largest = float(np.finfo(x.dtype).max)
+    weight = ew.where(factor == 0, ew.call("minimum", weight, largest), weight)  # 0 * inf would be nan
+    total = reductions.sum(factor * weight, axes, keepdims=keepdims, where=where)
     out = ew.call("log", ew.absolute(total)) + (shift if keepdims else shift.reshape(total.shape))
     if return_sign:
         return out, ew.sign(total)
@@ -56,7 +58,8 @@ def logmeanexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, 
     if where is None:
         n: Any = np.log(np.float64(np.prod([x.shape[k] for k in axes])))
         return logsumexp(x, axes, b, keepdims) - float(n)
-    held = reductions.sum(shaping.broadcast_to(ew.convert_like(Array(value_of(where)), x), x.shape), axes, keepdims=keepdims)
+    mask = shaping.broadcast_to(ew.convert_like(Array(value_of(where)), x), x.shape)
+    held = reductions.sum(mask, axes, keepdims=keepdims)
     return logsumexp(x, axes, b, keepdims, where=where) - ew.call("log", held)
 
 
@@ -70,7 +73,7 @@ def _over_axis(name: str, primitive: Any, x: Any, axis: Any, where: Any) -> Arra
     ndim = len(value.shape)
     axes = reductions.normalize_axes(axis, ndim, name)
     if not axes:
-        return Array(primitive(value.reshape((1,)) if isinstance(value, np.ndarray) else shaping.reshape(Array(value), (1,))._value)).reshape(value.shape)
+        return shaping.squeeze(Array(primitive(shaping.expand_dims(Array(value), -1)._value)), -1)
     if axes == (ndim - 1,):
         return Array(primitive(value))
     order = [k for k in range(ndim) if k not in axes] + list(axes)

@@ -14,9 +14,12 @@ from numbagrad.numpy import products, reductions, shaping
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.numpy.searching import take
 
-__all__ = (
-    "apply_along_axis corrcoef cov diff ediff1d gradient interp polyval trapezoid unwrap vectorize"
-).split()
+# fmt: off
+__all__ = [
+    "apply_along_axis", "corrcoef", "cov", "diff", "ediff1d", "gradient", "interp", "polyval", "trapezoid",
+    "unwrap", "vectorize",
+]
+# fmt: on
 
 
 def _float(x: Any) -> Array:

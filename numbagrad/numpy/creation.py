@@ -16,11 +16,13 @@ from numbagrad.numpy import shaping
 from numbagrad.numpy.elementwise import call, where
 from numbagrad.primitives.elementwise import convert
 
-__all__ = (
-    "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye from_dlpack frombuffer "
-    "fromfunction full full_like geomspace identity indices linspace logspace meshgrid ones ones_like tri tril "
-    "triu vander zeros zeros_like"
-).split()
+# fmt: off
+__all__ = [
+    "arange", "array", "asanyarray", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye",
+    "from_dlpack", "frombuffer", "fromfunction", "full", "full_like", "geomspace", "identity", "indices",
+    "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "vander", "zeros", "zeros_like",
+]
+# fmt: on
 
 
 def _on(device: Any, name: str) -> None:
@@ -191,13 +193,13 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
 def tril(m: Any, k: int = 0) -> Array:
     """Zero above a diagonal."""
     x = Array(value_of(m))
-    return where(np.tri(*x.shape[-2:], k=k, dtype=bool), x, np.zeros((), x.dtype))
+    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, np.zeros((), x.dtype))
 
 
 def triu(m: Any, k: int = 0) -> Array:
     """Zero below a diagonal."""
     x = Array(value_of(m))
-    return where(np.tri(*x.shape[-2:], k=k - 1, dtype=bool), np.zeros((), x.dtype), x)
+    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), np.zeros((), x.dtype), x)
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:

@@ -16,10 +16,13 @@ from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.scalar import ATOMS, Expr, arg
 from numbagrad.scalar.atoms.trigonometric import sinc_of
 
-__all__ = (
-    "abs absolute angle around clip conj conjugate deg2rad degrees divmod fabs float_power heaviside imag "
-    "isfinite isinf isnan ldexp logaddexp2 modf nan_to_num pow power rad2deg radians real round sign sinc where"
-).split()
+# fmt: off
+__all__ = [
+    "abs", "absolute", "angle", "around", "clip", "conj", "conjugate", "deg2rad", "degrees", "divmod", "fabs",
+    "float_power", "heaviside", "imag", "isfinite", "isinf", "isnan", "ldexp", "logaddexp2", "modf", "nan_to_num",
+    "pow", "power", "rad2deg", "radians", "real", "round", "sign", "sinc", "where",
+]
+# fmt: on
 
 
 def _arithmetic(dtype: np.dtype, name: str) -> np.dtype:
@@ -268,7 +271,7 @@ def power(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
     Integer arrays to a negative integer power raise, as in NumPy.
     """
     if dtype is None and y.__class__ in (int, float) and isinstance(x, Array) and x.dtype.kind in "fc":
-        short = {2: "square", -1: "reciprocal"}.get(y) or ("sqrt" if y == 0.5 and x.dtype.kind == "f" else None)
+        short = {2.0: "square", -1.0: "reciprocal"}.get(y) or ("sqrt" if y == 0.5 and x.dtype.kind == "f" else None)
         if short:
             return store(call(short, x), out, "power")
     values, common = promote((x, y), "power", None if dtype is None else check_dtype("power", dtype))

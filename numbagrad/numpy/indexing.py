@@ -6,6 +6,7 @@ the arrays become one array of row numbers, rows are taken, and the result's axe
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -230,7 +231,25 @@ def setitem(x: Array, key: Any, new: Any) -> None:
                 "Assign in one step, x[a, b] = v, or make it independent first, x = x.copy().",
             )
         )
-    x._value = updated(x._value, key, new, "set")
+    if not _set_in_place(x, key, new):
+        x._value = updated(x._value, key, new, "set")
+
+
+def _set_in_place(x: Array, key: Any, new: Any) -> bool:
+    """Write into the buffer itself if nothing but the name x holds it: n assignments in a loop then cost O(n)."""
+    value = x._value
+    # references to the buffer: x's, the local name's, the argument's; a view or a tape would be one more
+    if value.__class__ is not np.ndarray or sys.getrefcount(value) > 3 or not value.flags.owndata:
+        return False
+    update = value_of(new, "x[i] = v")
+    parts, arrays = parse(key, value.shape)
+    if arrays or update.__class__ is not np.ndarray or not value.flags.writeable:
+        return False
+    update = convert(promote((x, new), "x[i] = v", value.dtype)[0][1], value.dtype)
+    part = value[(*parts, ...)]
+    _fits(update.shape, part.shape)
+    part[...] = _trim(update, part.shape)
+    return True
 
 
 def picked(value: Any, key: Any, mode: str) -> Any:

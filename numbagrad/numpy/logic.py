@@ -13,10 +13,12 @@ from numbagrad.core.dtypes import result_type as _result_type
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions
 
-__all__ = (
-    "allclose array_equal array_equiv can_cast isclose iscomplex iscomplexobj isneginf isposinf isreal isrealobj "
-    "isscalar ndim promote_types result_type shape size"
-).split()
+# fmt: off
+__all__ = [
+    "allclose", "array_equal", "array_equiv", "can_cast", "isclose", "iscomplex", "iscomplexobj", "isneginf",
+    "isposinf", "isreal", "isrealobj", "isscalar", "ndim", "promote_types", "result_type", "shape", "size",
+]
+# fmt: on
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:

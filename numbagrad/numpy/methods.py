@@ -149,26 +149,26 @@ def _namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def _attach_methods() -> None:
-    Array.__getitem__, Array.__setitem__, Array.__iter__, Array.__contains__ = _getitem, _setitem, _iter, _contains
-    own = (astype, reshape, transpose, to_device)
-    named = {f.__name__: f for f in own}
-    for name in ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std", "ptp"]:
-        named[name] = getattr(reductions, name)
-    for name in ["ravel", "squeeze", "swapaxes", "repeat"]:
-        named[name] = getattr(shaping, name)
+    special = (_getitem, _setitem, _iter, _contains)
+    named: dict[str, Any] = {f"__{f.__name__[1:]}__": f for f in special}
+    named |= {f.__name__: f for f in (astype, reshape, transpose, to_device)}
+    named |= {name: getattr(reductions, name) for name in "sum prod max min any all argmax argmin mean var std ptp".split()}
+    named |= {name: getattr(shaping, name) for name in "ravel squeeze swapaxes repeat".split()}
     named |= {"flatten": shaping.ravel, "dot": products.dot, "trace": products.trace, "diagonal": products.diagonal}
     named |= {"clip": ew.clip, "round": ew.round, "conj": ew.conj, "conjugate": ew.conj, "copy": creation.copy}
-    for name, function in named.items():
-        setattr(Array, name, function)
-    Array.T = property(lambda self: shaping.transpose(self), doc="Axes reversed.")
-    Array.mT = property(shaping.matrix_transpose, doc="The last two axes swapped.")
-    Array.real = property(ew.real, doc="Real part.")
-    Array.imag = property(ew.imag, doc="Imaginary part.")
-    Array.at = property(IndexUpdater, doc="Functional updates: x.at[i].set(v), .add, .multiply, .min, .max, .get.")
-    Array.flat = property(lambda self: iter(shaping.ravel(self)), doc="Iterator over all elements.")
-    Array.__array_namespace__ = _namespace
-    Array.__array_ufunc__ = _array_ufunc
-    Array.__array_function__ = _array_function
+    named |= {
+        "T": property(lambda self: shaping.transpose(self), doc="Axes reversed."),
+        "mT": property(shaping.matrix_transpose, doc="The last two axes swapped."),
+        "real": property(ew.real, doc="Real part."),
+        "imag": property(ew.imag, doc="Imaginary part."),
+        "at": property(IndexUpdater, doc="Functional updates: x.at[i].set(v), .add, .multiply, .min, .max, .get."),
+        "flat": property(lambda self: iter(shaping.ravel(self)), doc="Iterator over all elements."),
+        "__array_namespace__": _namespace,
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+    }
+    for name, attribute in named.items():
+        setattr(Array, name, attribute)
 
 
 # --- NumPy's own functions on Arrays

@@ -18,9 +18,12 @@ from numbagrad.primitives import layout
 from numbagrad.primitives.broadcast import reduce_sum
 from numbagrad.primitives.contract import dot_general
 
-__all__ = (
-    "cross diag diagflat diagonal dot einsum inner kron matmul outer tensordot trace vdot vecdot"
-).split()
+# fmt: off
+__all__ = [
+    "cross", "diag", "diagflat", "diagonal", "dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot",
+    "trace", "vdot", "vecdot",
+]
+# fmt: on
 
 
 def _pair(x: Any, y: Any, name: str, dtype: Any = None) -> tuple[Any, Any]:

@@ -16,10 +16,13 @@ from numbagrad.primitives import reduce as prims
 from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, reduce_sum
 from numbagrad.primitives.elementwise import convert
 
-__all__ = (
-    "all amax amin any argmax argmin average count_nonzero logsumexp max mean min nanargmax nanargmin nanmax "
-    "nanmean nanmin nanprod nanstd nansum nanvar norm prod ptp std sum var"
-).split()
+# fmt: off
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "logsumexp", "max", "mean", "min",
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm",
+    "prod", "ptp", "std", "sum", "var",
+]
+# fmt: on
 
 Axis = int | tuple[int, ...] | None
 Axes = tuple[int, ...]

@@ -15,10 +15,13 @@ from numbagrad.numpy import shaping
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import index as rows_of
 
-__all__ = (
-    "argwhere choose compress diag_indices extract flatnonzero isin ix_ nonzero piecewise put_along_axis "
-    "ravel_multi_index searchsorted select take take_along_axis tril_indices triu_indices unravel_index"
-).split()
+# fmt: off
+__all__ = [
+    "argwhere", "choose", "compress", "diag_indices", "extract", "flatnonzero", "isin", "ix_", "nonzero",
+    "piecewise", "put_along_axis", "ravel_multi_index", "searchsorted", "select", "take", "take_along_axis",
+    "tril_indices", "triu_indices", "unravel_index",
+]
+# fmt: on
 
 
 def _numbers(x: Any, what: str) -> np.ndarray:
@@ -150,7 +153,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Arra
     from numbagrad.core.array import concrete_array
 
     order = None if sorter is None else np.asarray(sorter)
-    return Array(np.asarray(np.searchsorted(concrete_array(Array(value_of(a))), concrete_array(Array(value_of(v))), side, order)))
+    plain = concrete_array(Array(value_of(a))), concrete_array(Array(value_of(v)))
+    return Array(np.asarray(np.searchsorted(*plain, side, order)))  # type: ignore[call-overload]
 
 
 def unravel_index(indices: Any, shape: Sequence[int]) -> tuple[Array, ...]:

@@ -18,12 +18,15 @@ from numbagrad.primitives import index as rows_of
 from numbagrad.primitives import join, layout, slices
 from numbagrad.primitives.elementwise import convert
 
-__all__ = (
-    "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to column_stack concat "
-    "concatenate delete dsplit dstack expand_dims flip fliplr flipud hsplit hstack insert matrix_transpose "
-    "moveaxis pad permute_dims ravel repeat reshape resize roll rollaxis rot90 split squeeze stack swapaxes tile "
-    "transpose trim_zeros unstack vsplit vstack"
-).split()
+# fmt: off
+__all__ = [
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
+    "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "expand_dims", "flip", "fliplr",
+    "flipud", "hsplit", "hstack", "insert", "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel",
+    "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes", "tile",
+    "transpose", "trim_zeros", "unstack", "vsplit", "vstack",
+]
+# fmt: on
 
 
 def _ints(shape: Any, name: str) -> tuple[int, ...]:
@@ -374,7 +377,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if mode != "constant":
         return _pad_by_index(x, pairs, mode)
-    fills = constant_values if np.ndim(constant_values) else ((constant_values, constant_values),)
+    fills: Any = constant_values if np.ndim(constant_values) else ((constant_values, constant_values),)
     fills = [(fills[0], fills[1])] * x.ndim if np.ndim(fills) == 1 and len(fills) == 2 else list(fills)
     fills = fills * x.ndim if len(fills) == 1 else fills
     for k, ((before, after), (low, high)) in enumerate(zip(pairs, fills, strict=True)):

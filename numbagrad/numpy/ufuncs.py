@@ -2,14 +2,18 @@
 
 from numbagrad.numpy.elementwise import define
 
-__all__ = (
-    "acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and "
-    "bitwise_invert bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt ceil copysign "
-    "cos cosh divide equal exp exp2 expm1 floor floor_divide fmax fmin fmod greater greater_equal hypot invert "
-    "left_shift less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor "
-    "maximum minimum mod multiply negative not_equal positive reciprocal remainder right_shift rint signbit sin "
-    "sinh sqrt square subtract tan tanh true_divide trunc"
-).split()
+# fmt: off
+__all__ = [
+    "acos", "acosh", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
+    "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cbrt", "ceil", "copysign", "cos", "cosh", "divide",
+    "equal", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "greater", "greater_equal",
+    "hypot", "invert", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply", "negative",
+    "not_equal", "positive", "reciprocal", "remainder", "right_shift", "rint", "signbit", "sin", "sinh", "sqrt",
+    "square", "subtract", "tan", "tanh", "true_divide", "trunc",
+]
+# fmt: on
 
 add = define("add")
 subtract = define("subtract")

@@ -20,14 +20,14 @@ transpose = Linear(
     doc="Permute axes, as a view. Adjoint: the inverse permutation.",
 )
 
-diagonal = Linear(
+diagonal: Linear = Linear(
     "diagonal",
     {"cpu": f"{CPU}.views:diagonal"},
     lambda g, x: embed_diagonal(g),
     doc="The diagonal of the last two axes of a square array, as a view. Adjoint: a diagonal matrix.",
 )
 
-embed_diagonal = Linear(
+embed_diagonal: Linear = Linear(
     "embed_diagonal",
     {"cpu": f"{CPU}.views:embed_diagonal"},
     lambda g, x: diagonal(g),

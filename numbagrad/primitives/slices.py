@@ -48,7 +48,7 @@ add_at = Linear(
 # Not an operation: reverse mode runs it on buffers of its own.
 add_into = Primitive("add_into", {"cpu": f"{CPU}.views:add_into"}, doc="A value added at a basic index, in place.")
 
-setitem = Linear(
+setitem: Linear = Linear(
     "setitem",
     {"cpu": f"{CPU}.views:setitem"},
     lambda g, target, x, *, key: (setitem(g, np.zeros(x.shape, x.dtype), key=key), getitem(g, key=key)),

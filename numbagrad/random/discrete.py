@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
@@ -67,7 +67,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
 
     >>> import numbagrad as ng
     >>> ng.random.randint(ng.random.key(0), (5,), 0, 10)
-    Array([1, 4, 8, 7, 0], dtype=int64)
+    Array([4, 2, 9, 5, 5], dtype=int64)
     """
     target = check_dtype("randint", dtype)
     if target.kind not in "iu":
@@ -114,10 +114,7 @@ def _sign_op() -> MapOp:
 
 
 def _take(x: Array, index: Any, axis: int) -> Array:
-    moved = shaping.moveaxis(x, axis, 0)._value
-    return shaping.moveaxis(Array(rows_of.take(moved, index, mode="raise")), 0, axis) if axis else Array(
-        rows_of.take(moved, index, mode="raise")
-    )
+    return shaping.moveaxis(Array(rows_of.take(shaping.moveaxis(x, axis, 0)._value, index, mode="raise")), 0, axis)
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
@@ -127,7 +124,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
     >>> import numbagrad as ng
     >>> ng.random.permutation(ng.random.key(0), 5)
-    Array([0, 4, 1, 3, 2], dtype=int64)
+    Array([1, 0, 4, 3, 2], dtype=int64)
     """
     key = key_of(key, "permutation")
     value = value_of(x, "permutation")
@@ -152,7 +149,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> ng.random.choice(ng.random.key(0), np.asarray([10.0, 20.0, 30.0]), (4,))
-    Array([10., 20., 30., 30.], dtype=float64)
+    Array([20., 10., 30., 20.], dtype=float64)
     """
     key = key_of(key, "choice")
     value = value_of(a, "choice")
@@ -165,7 +162,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     if not replace and size > n:
         raise ValueError(message("choice", "more than there are without replacement", f"{size} of {n}", f"at most {n}"))
     if p is None:
-        index = randint(key, full, 0, max(n, 1))._value if replace else random_order(key, shape=(n,))[:size].reshape(full)
+        order = None if replace else random_order(key, shape=(n,))
+        index = randint(key, full, 0, max(n, 1))._value if order is None else order[:size].reshape(full)
     else:
         index = _weighted(key, _weights(p, n), full, size, replace)
     if value.shape == ():
@@ -177,7 +175,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 def _weights(p: Any, n: int) -> np.ndarray:
     weights = np.asarray(concrete_array(p), np.float64)
     if weights.shape != (n,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-        raise ValueError(message("choice", "not probabilities", f"p of shape {weights.shape}", f"{n} numbers >= 0, not all 0"))
+        wanted = f"{n} numbers >= 0, not all 0"
+        raise ValueError(message("choice", "not probabilities", f"p of shape {weights.shape}", wanted))
     return weights
 
 

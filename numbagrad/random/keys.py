@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy.shaping import _ints
@@ -98,7 +98,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Array:
 
     >>> import numbagrad as ng
     >>> ng.random.bits(ng.random.key(0), (2,))
-    Array([4070199207, 4202168722], dtype=uint32)
+    Array([4070199207, 4202968722], dtype=uint32)
     """
     wanted = np.dtype(dtype)
     if wanted.kind != "u":

@@ -57,9 +57,9 @@ def vjp(outputs: Sequence[Expr], n: int, cotangents: Sequence[Expr], known: dict
         terms = bar.get(node)
         if not terms or node.atom is None:
             continue
-        g = _sum(terms)
-        assert g is not None
-        for operand, term in zip(node.args, _pull(node.atom, g, node.args, known.get(node, node)), strict=True):
+        total = _sum(terms)
+        assert total is not None
+        for operand, term in zip(node.args, _pull(node.atom, total, node.args, known.get(node, node)), strict=True):
             if term is not None and not operand.is_literal:
                 bar.setdefault(operand, []).append(term)
     return [_sum(bar.get(arg(k), ())) for k in range(n)]

@@ -50,33 +50,59 @@ class Expr:
     def __neg__(self) -> Expr:
         return ATOMS["negative"](self)
 
+    def __add__(self, other: Any) -> Expr:
+        return ATOMS["add"](self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return ATOMS["add"](other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return ATOMS["subtract"](self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return ATOMS["subtract"](other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return ATOMS["multiply"](self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return ATOMS["multiply"](other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return ATOMS["divide"](self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return ATOMS["divide"](other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return ATOMS["power"](self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return ATOMS["power"](other, self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return ATOMS["less"](self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return ATOMS["greater"](self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return ATOMS["less_equal"](self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return ATOMS["greater_equal"](self, other)
+
+    def __and__(self, other: Any) -> Expr:
+        return ATOMS["logical_and"](self, other)
+
+    def __or__(self, other: Any) -> Expr:
+        return ATOMS["logical_or"](self, other)
+
     def __hash__(self) -> int:
         return id(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-
-def _operator(name: str, swap: bool = False) -> Callable[[Expr, Any], Expr]:
-    def method(self: Expr, other: Any) -> Expr:
-        return ATOMS[name](other, self) if swap else ATOMS[name](self, other)
-
-    return method
-
-
-for _method, _name in {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "pow": "power",
-    "and": "logical_and",
-    "or": "logical_or",
-}.items():
-    setattr(Expr, f"__{_method}__", _operator(_name))
-    setattr(Expr, f"__r{_method}__", _operator(_name, swap=True))
-for _method, _name in {"lt": "less", "gt": "greater", "le": "less_equal", "ge": "greater_equal"}.items():
-    setattr(Expr, f"__{_method}__", _operator(_name))
 
 
 def _intern(atom: Atom | None, args: tuple[Expr, ...], value: Any) -> Expr:

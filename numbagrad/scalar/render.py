@@ -35,8 +35,8 @@ NAMES = {
     "complex128": "c128",
 }
 KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-_REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
-_COMPLEX = {v: k for k, v in _REAL.items()}
+_REAL: dict[np.dtype, np.dtype] = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
 BOOL = np.dtype(bool)
 _REAL_CODE = re.compile(r"simd\.|func\.|double\.|\bmath\.|[<>]")  # code for any type that has no complex meaning
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from numbagrad.scalar.expr import ATOMS, Atom, Expr, lit
 
 
@@ -11,7 +13,7 @@ def _is(e: Expr, value: float) -> bool:
 
 def simplify(atom: Atom, args: tuple[Expr, ...]) -> Expr | None:
     """A simpler expression for `atom(*args)`, or None."""
-    rule = _RULES.get(atom.name)
+    rule: Any = _RULES.get(atom.name)
     return rule(*args) if rule else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def _entry(name: str) -> int:
 @cache
 def _c_functions() -> dict[int, int]:
     """Addresses of the C functions that native code calls."""
-    from numpy._core import _multiarray_umath
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -46,8 +46,6 @@ class Variant:
     outputs given returns True when done, False when the arrays have another layout, None when they are too large
     for one thread: then `parallel(*arrays)`.
     """
-
-    __slots__ = ("_description", "_prepare", "apply", "launch", "name", "steps")
 
     def __init__(
         self, name: str, source: str, steps: Sequence[int] | None, outputs: int, dtypes: Sequence[np.dtype],
@@ -70,11 +68,22 @@ class Variant:
         operands[:, O_DTYPE] = [id(d) for d in dtypes]
         self.name, self.steps = name, steps
         self._description = words, dtypes  # read by the builtins at every call
-        self.apply = None if steps is None else builtin(_entry("apply"), words, name)
-        self.launch = builtin(_entry("launch"), words, name)
-        self._prepare = builtin(_entry("prepare"), words, name)
 
-    @property
+    @cached_property
+    def apply(self) -> Any:
+        return builtin(_entry("apply"), self._description[0], self.name)
+
+    # each is compiled (once per machine) only when first needed: most arrays are small and contiguous
+
+    @cached_property
+    def launch(self) -> Any:
+        return builtin(_entry("launch"), self._description[0], self.name)
+
+    @cached_property
+    def _prepare(self) -> Any:
+        return builtin(_entry("prepare"), self._description[0], self.name)
+
+    @cached_property
     def reduce(self) -> Any:
         """For a reduction kernel: native `(x, out)` over the trailing axes of a small contiguous array."""
         return builtin(_entry("reduce"), self._description[0], self.name)

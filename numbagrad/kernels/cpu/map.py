@@ -35,30 +35,37 @@ class MapKernel:
         self.out_dtypes = output_dtypes(outputs, dtypes)
         self._variants: dict[tuple[int, ...] | None, Variant] = {}
 
-    def __call__(self, inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> list[np.ndarray]:
+    def __call__(self, inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> Sequence[np.ndarray]:
+        if not self._variants:
+            made = self._first(inputs)
+            if made is not None:
+                return (made,) if len(self.out_dtypes) == 1 else made
         outs = [pool.empty(shape, d) for d in self.out_dtypes]
         self.write(inputs, outs)
         return outs
 
     def write(self, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
         """Compute into given arrays (which may be among the inputs, at the same place)."""
+        if not self._variants:
+            self._first(())
         arrays = (*inputs, *outs)
         for variant in list(self._variants.values()):
             done = variant.launch(*arrays)
             if done or (done is None and variant.parallel(*arrays)):
                 return
-        self._write_slowly(arrays)
-
-    def _write_slowly(self, arrays: tuple[np.ndarray, ...]) -> None:
-        """Compile the variant this layout needs, then run it."""
-        size = max(a.size for a in arrays)
-        guess = tuple(0 if a.size == 1 and size > 1 else 1 for a in arrays[: len(self._dtypes)])
-        first = self._variant((*guess, *(1,) * len(self.out_dtypes)))
-        if first.launch(*arrays) or first.parallel(*arrays):
-            return
+        first = next(iter(self._variants.values()))
         variant = self._variant(first.inner_steps(arrays))
         if not variant.launch(*arrays) and not variant.parallel(*arrays):
             raise AssertionError(f"{self._name}: no kernel for strides {[a.strides for a in arrays]}")
+
+    def _first(self, inputs: Sequence[np.ndarray]) -> Any:
+        """Compile the variant that these inputs seem to need and try it."""
+        size = max((a.size for a in inputs), default=1)
+        steps = [0 if size > 1 and (a.size == 1 or not any(a.strides)) else 1 for a in inputs]
+        if 1 not in steps:
+            steps = [1] * len(self._dtypes)
+        variant = self._variant((*steps, *(1,) * len(self.out_dtypes)))
+        return variant.apply(*inputs) if inputs else None
 
     def _variant(self, steps: tuple[int, ...] | None) -> Variant:
         found = self._variants.get(steps)
@@ -110,6 +117,7 @@ def render(
         "",
         *(f"@njit\n{source}\n" for source in body.sources.values()),
         f"def {name}(n, ptrs, strides):",
+        *(["    wide_vectors()"] if body.simd else []),
         *pointers,
         "    for i in range(n):",
         *loop,
@@ -135,5 +143,5 @@ def _imports(body: Body, types: Sequence[str]) -> list[str]:
     if body.functions:
         lines.append(f"from numbagrad.scalar.functions import {', '.join(sorted(body.functions))}")
     if body.simd:
-        lines.append(f"from numbagrad.scalar.simd import {', '.join(sorted(body.simd))}")
+        lines.append(f"from numbagrad.scalar.simd import {', '.join([*sorted(body.simd), 'wide_vectors'])}")
     return lines

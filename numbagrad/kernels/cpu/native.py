@@ -87,7 +87,7 @@ def _step(kernel, k):
 
 @_helper
 def _same_run(kernel, args, count):
-    """Size, if every operand is one contiguous run of the same shape or a single element; else -1."""
+    """Size, if every operand is one contiguous run of the same shape or one element over and over; else -1."""
     shape_address = args[kernel[K_SHAPE_FROM]]
     ndim = int32_at(shape_address + ND)
     dims = words_at(words_at(shape_address)[DIMS])
@@ -101,8 +101,9 @@ def _same_run(kernel, args, count):
         if _step(kernel, k) == 0:
             if other_ndim > ndim:
                 return -1
+            steps = words_at(array[STRIDES])
             for d in range(other_ndim):
-                if other[d] != 1:
+                if other[d] != 1 and (steps[d] != 0 or other[d] != dims[d + ndim - other_ndim]):
                     return -1
         else:
             if other_ndim != ndim or (int32_at(args[k] + FLAGS) & C_CONTIGUOUS) == 0:

@@ -124,3 +124,18 @@ def entr(x):
 )
 def rel_entr(x, y):
     """x log(x / y); 0 at x = 0, y >= 0; inf for negative x or y."""
+
+
+@atom(
+    partials=lambda x, out: out * ATOMS["digamma"](x),
+    rule="float",
+    domain=(0.3, 4.0),
+    reference="scipy.special.gamma",
+)
+def gamma_function(x):
+    """Gamma(x), the factorial of x - 1; inf at 0, nan at -1, -2, ..."""
+    if x < 0.0 and x == math.floor(x):
+        return x * np.nan
+    if x == 0.0:
+        return np.inf + x
+    return math.gamma(x * 1.0)
