@@ -18,19 +18,19 @@ class DualBox(Box):
 
     def process_map(self, op: Any, args: tuple[Any, ...]) -> Any:
         level = self.level
-        lower = [a.value if a.__class__ is DualBox and a.level == level else a for a in args]
-        out = op(*lower)
         if op.kind == "constant":
-            return out
-        outs = (out,) if op.outputs == 1 else out
-        shape = outs[0].shape
-        moving, tangents = 0, []
+            return op(*[a.value if a.__class__ is DualBox and a.level == level else a for a in args])
+        args = op.broadcast_traced(args, level)
+        lower, tangents, moving = [], [], 0
         for k, a in enumerate(args):
             if a.__class__ is DualBox and a.level == level:
-                if a.shape != shape:
-                    return self.process_map(op, op.broadcast_traced(args, level, shape))
                 moving |= 1 << k
+                lower.append(a.value)
                 tangents.append(a.tangent)
+            else:
+                lower.append(a)
+        out = op(*lower)
+        outs = (out,) if op.outputs == 1 else out
         plan = op.jvp_plan(moving)
         boxed = [
             o if t is None or o.dtype.kind not in "fc" else DualBox(o, t, self.trace)

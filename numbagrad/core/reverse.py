@@ -70,11 +70,11 @@ class TapeBox(Box):
                 lower.append(a)
                 parents.append(None)
             bit <<= 1
+        if not same or (len(args) > 1 and op.shape_of(args) != shape):
+            # an operand being differentiated is broadcast by an operation that has a transpose
+            return self.process_map(op, op.broadcast_traced(args, level))
         out = op(*lower)
         outs = (out,) if op.outputs == 1 else out
-        if not same or outs[0].shape != shape:
-            # an operand being differentiated is broadcast by an operation that has a transpose
-            return self.process_map(op, op.broadcast_traced(args, level, outs[0].shape))
         plan = op.vjp_plan(needs)
         saved = plan, plan.residuals(lower, outs)
         if op.outputs > 1:

@@ -8,6 +8,7 @@ to move), but the slope at 0 for leaky_relu.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,16 @@ _select, _exp, _expm1, _sigmoid = ATOMS["select"], ATOMS["exp"], ATOMS["expm1"],
 _SATURATED = 800.0  # exp(-800) is 0 in float64, and so in float32
 
 
-def _gate(inside: Expr, bound: float) -> Expr:
-    """x times a gate that is exactly 0 below -bound and exactly 1 above bound."""
-    return _select(_x < -bound, 0, _select(_x > bound, _x, inside))
+def _gate(inside: Callable[[Expr], Expr], bound: float) -> Expr:
+    """x times a gate that is exactly 0 below -bound and exactly 1 above bound.
+
+    Out there `inside` is given the bound, so that nothing in it or in its derivatives overflows.
+    """
+    held = _select(_x < -bound, -bound, _select(_x > bound, bound, _x))
+    return _select(_x < -bound, 0, _select(_x > bound, _x, inside(held)))
+
+
+_below = _select(_x > 0, 0, _x)  # for what is only used below 0
 
 
 def relu(x: Any) -> Array:
@@ -61,7 +69,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     return _leaky(x, negative_slope)
 
 
-_elu = composed("elu", _select(_x > 0, _x, _a * _expm1(_x)), 2, "float", "")
+_elu = composed("elu", _select(_x > 0, _x, _a * _expm1(_below)), 2, "float", "")
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Array:
@@ -71,7 +79,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 _selu = composed(
-    "selu", _select(_x > 0, _SELU_SCALE * _x, (_SELU_SCALE * _SELU_ALPHA) * _expm1(_x)), 1, "float", ""
+    "selu", _select(_x > 0, _SELU_SCALE * _x, (_SELU_SCALE * _SELU_ALPHA) * _expm1(_below)), 1, "float", ""
 )
 
 
@@ -80,7 +88,7 @@ def selu(x: Any) -> Array:
     return _selu(x)
 
 
-_celu = composed("celu", _select(_x > 0, _x, _a * _expm1(_x / _a)), 2, "float", "")
+_celu = composed("celu", _select(_x > 0, _x, _a * _expm1(_below / _a)), 2, "float", "")
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Array:
@@ -88,9 +96,12 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     return _celu(x, alpha)
 
 
-_C = 2 * math.sqrt(2 / math.pi)
-_gelu_tanh = composed("gelu", _gate(_x * _sigmoid(_C * (_x + 0.044715 * (_x * _x * _x))), 40.0), 1, "float", "")
-_gelu_erf = composed("gelu_exact", _gate(0.5 * _x * ATOMS["erfc"](-math.sqrt(0.5) * _x), 40.0), 1, "float", "")
+def _tanh_gate(x: Expr) -> Expr:
+    return x * _sigmoid((2 * math.sqrt(2 / math.pi)) * (x + 0.044715 * (x * x * x)))
+
+
+_gelu_tanh = composed("gelu", _gate(_tanh_gate, 40.0), 1, "float", "")
+_gelu_erf = composed("gelu_exact", _gate(lambda x: 0.5 * x * ATOMS["erfc"](-math.sqrt(0.5) * x), 40.0), 1, "float", "")
 
 
 def gelu(x: Any, approximate: bool = True) -> Array:
@@ -103,7 +114,7 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     return (_gelu_tanh if approximate else _gelu_erf)(x)
 
 
-_silu = composed("silu", _gate(_x * _sigmoid(_x), _SATURATED), 1, "float", "")
+_silu = composed("silu", _gate(lambda x: x * _sigmoid(x), _SATURATED), 1, "float", "")
 
 
 def silu(x: Any) -> Array:
@@ -188,7 +199,7 @@ def soft_sign(x: Any) -> Array:
     return call("soft_sign_of", x)
 
 
-_mish = composed("mish", _gate(_x * ATOMS["tanh"](ATOMS["softplus"](_x)), _SATURATED), 1, "float", "")
+_mish = composed("mish", _gate(lambda x: x * ATOMS["tanh"](ATOMS["softplus"](x)), _SATURATED), 1, "float", "")
 
 
 def mish(x: Any) -> Array:

@@ -70,17 +70,8 @@ def _over_axis(name: str, primitive: Any, x: Any, axis: Any, where: Any) -> Arra
         raise TypeError(message(name, "complex numbers have no order", value.dtype, "a real dtype"))
     if where is not None:
         value = ew.where(where, Array(value), -np.inf)._value
-    ndim = len(value.shape)
-    axes = reductions.normalize_axes(axis, ndim, name)
-    if not axes:
-        return shaping.squeeze(Array(primitive(shaping.expand_dims(Array(value), -1)._value)), -1)
-    if axes == (ndim - 1,):
-        return Array(primitive(value))
-    order = [k for k in range(ndim) if k not in axes] + list(axes)
-    moved = shaping.transpose(Array(value), order)
-    rows = moved.reshape((*moved.shape[: ndim - len(axes)], int(np.prod([value.shape[k] for k in axes]))))
-    done = Array(primitive(rows._value)).reshape(moved.shape)
-    return shaping.transpose(done, [order.index(k) for k in range(ndim)])
+    axes = reductions.normalize_axes(axis, len(value.shape), name)
+    return Array(prims.over(primitive, value, axes))
 
 
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Array:

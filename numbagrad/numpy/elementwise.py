@@ -37,6 +37,12 @@ def _arithmetic(dtype: np.dtype, name: str) -> np.dtype:
 _BYTES = ("square", "power", "floor_divide", "remainder", "fmod")
 
 
+def _compare(dtype: np.dtype, name: str) -> np.dtype:
+    if dtype.kind == "c" and name.startswith(("less", "greater")):
+        raise TypeError(message(name, "complex numbers have no order", dtype, "a real dtype", "Compare abs(x) or x.real."))
+    return dtype
+
+
 def _bitwise(dtype: np.dtype, name: str) -> np.dtype:
     if dtype.kind not in "biu":
         raise TypeError(message(name, "bits are defined for integers and booleans", dtype, "an integer type or bool"))
@@ -46,7 +52,7 @@ def _bitwise(dtype: np.dtype, name: str) -> np.dtype:
 RULES: dict[str, Callable[[np.dtype, str], np.dtype]] = {
     "arithmetic": _arithmetic,
     "float": lambda dtype, name: float_dtype(dtype),
-    "compare": lambda dtype, name: dtype,
+    "compare": _compare,
     "predicate": lambda dtype, name: dtype,
     "complex": lambda dtype, name: dtype,
     "bitwise": _bitwise,

@@ -56,6 +56,7 @@ BINARY = {
     "lshift": "left_shift",
     "rshift": "right_shift",
 }
+SYMBOLS = dict(zip((*BINARY, "pow", "matmul"), "+ - * / // % & | ^ << >> ** @".split(), strict=True))
 COMPARE = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 
@@ -77,13 +78,13 @@ def _attach_operators() -> None:
             plain = _slow(function, False)
         setattr(Array, f"__{short}__", plain)
         setattr(Array, f"__r{short}__", _slow(function, True) if bitwise else _operator(atom_name, function, True, floating))
-        setattr(Array, f"__i{short}__", _in_place(plain, f"x {short}= y"))
+        setattr(Array, f"__i{short}__", _in_place(plain, f"x {SYMBOLS[short]}= y"))
     for short, atom_name in COMPARE.items():
         setattr(Array, f"__{short}__", _operator(atom_name, getattr(ufuncs, atom_name), False, False))
     for short, function in (("pow", ew.power), ("matmul", products.matmul)):
         setattr(Array, f"__{short}__", _slow(function, False))
         setattr(Array, f"__r{short}__", _slow(function, True))
-        setattr(Array, f"__i{short}__", _in_place(_slow(function, False), f"x {short}= y"))
+        setattr(Array, f"__i{short}__", _in_place(_slow(function, False), f"x {SYMBOLS[short]}= y"))
     for short, function in {"neg": ufuncs.negative, "pos": ufuncs.positive, "abs": ew.absolute, "invert": ufuncs.invert}.items():
         setattr(Array, f"__{short}__", _unary(function))
 

@@ -97,8 +97,9 @@ class MapOp:
                 shape = other
         return shape
 
-    def broadcast_traced(self, args: tuple[Any, ...], level: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    def broadcast_traced(self, args: tuple[Any, ...], level: int) -> tuple[Any, ...]:
         """Bring the operands traced at this level to the common shape, by an operation that has a transpose."""
+        shape = self.shape_of(args)
         broadcast = PRIMITIVES["broadcast_to"]
         return tuple(
             broadcast(a, shape=shape) if a.__class__ is not ndarray and a.level == level and a.shape != shape else a

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from numbagrad.core.registry import Primitive, Routed, Smooth
-from numbagrad.core.trace import concrete
 from numbagrad.core.transform import Tape, push_forward
+from numbagrad.primitives import softmax
 from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, reduce_sum, reshape_to
 from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.primitives.join import concatenate
@@ -111,33 +109,14 @@ reduce_prod = Smooth(
 # --- logsumexp
 
 
-def _share_op() -> Any:
-    """exp(x - out), the softmax weight; at infinite sums the terms that make it up weigh 1 each."""
-    x, out = arg(0), arg(1)
-    select = ATOMS["select"]
-    infinite = select(ATOMS["equal"](out, np.inf), select(ATOMS["equal"](x, np.inf), 1, 0), select(ATOMS["isnan"](out), out, 0))
-    return map_op("logsumexp_share", (select(ATOMS["isfinite"](out), ATOMS["exp"](x - out), infinite),), 2)
-
-
-_share = _share_op()
-
-
-def _weights(out: Any, x: Any, axes: Axes) -> Any:
-    whole = expand_axes(out, axes, x.ndim)
-    weights = _share(x, whole)
-    if np.isposinf(concrete(out)).any():  # several +inf share equally
-        total = expand_axes(reduce_sum(weights, axes=axes), axes, x.ndim)
-        weights = op("divide")(weights, op("maximum")(total, np.ones((), x.dtype)))
-    return weights
-
-
+# Its derivative is softmax. exp(x - out) would be cheaper, but wrong by the rounding of a large `out`.
 def _logsumexp_vjp(g: Any, out: Any, x: Any, *, axes: Axes) -> Any:
     spread = broadcast_to(expand_axes(g, axes, x.ndim), shape=x.shape)
-    return (_times(spread, _weights(out, x, axes)),)
+    return (_times(spread, softmax.over(softmax.softmax, x, axes)),)
 
 
 def _logsumexp_jvp(tangents: Any, out: Any, x: Any, *, axes: Axes) -> Any:
-    return reduce_sum(_times(tangents[0], _weights(out, x, axes)), axes=axes)
+    return reduce_sum(_times(tangents[0], softmax.over(softmax.softmax, x, axes)), axes=axes)
 
 
 logsumexp = Smooth(

@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 from numbagrad.core.registry import Smooth, accumulate
-from numbagrad.primitives.broadcast import broadcast_to, expand_axes, reduce_sum
+from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, reduce_sum, reshape_to
 from numbagrad.primitives.elementwise import op
+from numbagrad.primitives.layout import transpose
 
 CPU = "numbagrad.kernels.cpu.rows"
 _times, _minus, _exp = op("zero_product"), op("subtract"), op("exp")
@@ -103,3 +104,15 @@ log_softmax = Smooth(
     lambda tangents, out, x: log_softmax_push(tangents[0], out),
     doc="x - log(sum(exp(x))) over the last axis without overflow.",
 )
+
+
+def over(primitive: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """softmax or log_softmax over any axes: they are brought to the end and taken as one."""
+    ndim = x.ndim
+    if axes == (ndim - 1,):
+        return primitive(x)
+    order = tuple(k for k in range(ndim) if k not in axes) + axes
+    moved = x if order == tuple(range(ndim)) else transpose(x, axes=order)
+    rows = reshape_to(moved, (*moved.shape[: ndim - len(axes)], count(x.shape, axes)))
+    done = reshape_to(primitive(rows), moved.shape)
+    return done if moved is x else transpose(done, axes=tuple(order.index(k) for k in range(ndim)))

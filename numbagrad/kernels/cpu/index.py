@@ -9,6 +9,7 @@ import numpy as np
 
 from numbagrad.kernels.cpu import jobs, pool
 from numbagrad.kernels.cpu.compiler import kernel_address
+from numbagrad.kernels.cpu.copy import contiguous, copied
 from numbagrad.scalar.render import NAMES
 
 
@@ -85,7 +86,7 @@ def _kernel(template: str, name: str, dtype: np.dtype, combine: str = "") -> int
 def take(x: np.ndarray, index: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Rows x[index]; mode "fill" gives nan (0 for other than floats) for what is out of range, "zero" 0."""
     rows = resolve(index, x.shape[0], "fill" if mode == "zero" else mode, "take")
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     width = math.prod(x.shape[1:])
     out = pool.empty((*index.shape, *x.shape[1:]), x.dtype)
     fill = np.array(np.nan if mode == "fill" and x.dtype.kind in "fc" else 0, x.dtype)
@@ -106,7 +107,7 @@ def take(x: np.ndarray, index: np.ndarray, *, mode: str = "raise") -> np.ndarray
 def _scatter(name: str, combine: str, out: np.ndarray, index: np.ndarray, updates: np.ndarray, mode: str) -> np.ndarray:
     rows = resolve(index, out.shape[0], mode, f"scatter_{name}")
     width = math.prod(out.shape[1:])
-    flat = np.ascontiguousarray(updates)
+    flat = contiguous(updates)
     operands = ((out, (0,), 1), (flat, (0,), 1), (rows, (0,), 0))
     address = _kernel(_SCATTER, f"scatter_{name}", out.dtype, combine)
     if width and rows.size:
@@ -114,15 +115,9 @@ def _scatter(name: str, combine: str, out: np.ndarray, index: np.ndarray, update
     return out
 
 
-def _copy(target: np.ndarray) -> np.ndarray:
-    out = pool.empty(target.shape, target.dtype)
-    out[...] = target
-    return out
-
-
 def scatter_add(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Updates added into a copy of the target, in index order."""
-    return _scatter("add", "a + v", _copy(target), index, updates, mode)
+    return _scatter("add", "a + v", copied(target), index, updates, mode)
 
 
 def scatter_add_into(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
@@ -132,17 +127,17 @@ def scatter_add_into(target: np.ndarray, index: np.ndarray, updates: np.ndarray,
 
 def scatter_set(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """Updates written into a copy of the target; the last one wins."""
-    return _scatter("set", "v", _copy(target), index, updates, mode)
+    return _scatter("set", "v", copied(target), index, updates, mode)
 
 
 def scatter_max(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """The larger of the target and the updates that go there; nan wins."""
-    return _scatter("max", "a if (a >= v) | (a != a) else v", _copy(target), index, updates, mode)
+    return _scatter("max", "a if (a >= v) | (a != a) else v", copied(target), index, updates, mode)
 
 
 def scatter_min(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
     """The smaller of the target and the updates that go there; nan wins."""
-    return _scatter("min", "a if (a <= v) | (a != a) else v", _copy(target), index, updates, mode)
+    return _scatter("min", "a if (a <= v) | (a != a) else v", copied(target), index, updates, mode)
 
 
 def flat_rows(index: np.ndarray, *, rows: int, mode: str = "raise") -> np.ndarray:

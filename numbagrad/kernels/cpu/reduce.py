@@ -18,6 +18,7 @@ import numpy as np
 from numbagrad import config
 from numbagrad.kernels.cpu import jobs, pool
 from numbagrad.kernels.cpu.compiler import kernel_address
+from numbagrad.kernels.cpu.copy import contiguous
 from numbagrad.kernels.cpu.launcher import Variant
 from numbagrad.scalar.render import NAMES
 
@@ -219,7 +220,7 @@ def reduce(monoid: Monoid, x: np.ndarray, axes: Sequence[int], target: np.dtype)
     order = _memory_order(x)
     if not x.transpose(order).flags.c_contiguous:
         order = [a for a in range(x.ndim) if a not in axes] + axes
-    flat = np.ascontiguousarray(x.transpose(order))
+    flat = contiguous(x.transpose(order))
     result = _reduce_groups(monoid, flat, _merge([(a in axes, x.shape[a]) for a in order]), target)
     kept = [a for a in order if a not in axes]
     result = result.reshape([x.shape[a] for a in kept])
@@ -319,7 +320,7 @@ def _arg_kernel(name: str, source: np.dtype) -> int:
 
 def _arg_reducer(name: str) -> Callable[..., np.ndarray]:
     def kernel(x: np.ndarray, *, axis: int) -> np.ndarray:
-        rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+        rows = contiguous(np.moveaxis(x, axis, -1))
         rows = rows.view(np.uint8) if rows.dtype.kind == "b" else rows
         out = np.empty(rows.shape[:-1], np.int64)
         n = rows.shape[-1]

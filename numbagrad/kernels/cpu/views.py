@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.kernels.cpu import pool
+from numbagrad.kernels.cpu.copy import copied
 
 Key = tuple[Any, ...]
 
@@ -20,7 +20,14 @@ def broadcast_to(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 
 def reshape(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     """View where the layout allows, else a copy in C order."""
-    return x.reshape(shape)
+    return x.reshape(shape) if x.flags.c_contiguous else _reshape(x, shape)
+
+
+def _reshape(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        return np.reshape(x, shape, copy=False)
+    except ValueError:
+        return copied(x).reshape(shape)
 
 
 def transpose(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
@@ -67,8 +74,7 @@ def add_into(target: np.ndarray, x: np.ndarray, *, key: Key) -> np.ndarray:
 
 def setitem(target: np.ndarray, x: np.ndarray, *, key: Key) -> np.ndarray:
     """Copy with the part at the key replaced."""
-    out = pool.empty(target.shape, target.dtype)
-    out[...] = target
+    out = copied(target)
     out[key] = x
     return out
 
