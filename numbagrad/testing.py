@@ -94,7 +94,7 @@ def _differences(f: Callable[..., Any], point: Arrays, tangents: Arrays, step: f
 
     def at(k: int) -> Arrays:
         nonlocal size
-        outs = _numpy(f(*(p + (k * step) * t for p, t in zip(wide, tangents, strict=True))))
+        outs = _numpy(f(*(Array(np.asarray(p + (k * step) * t)) for p, t in zip(wide, tangents, strict=True))))
         size = max([size, *(float(np.max(np.abs(o))) for o in outs if o.size)])
         return outs
 
@@ -210,7 +210,7 @@ def _check(flat: Any, order: int, path: str, options: dict[str, Any], rng: np.ra
     depth = path.count(",") + 1
     label = f"order {depth} ({path.removeprefix('order').strip(' ,') + ', ' if depth > 1 else ''}{{}})"
     ts = _random(rng, point)
-    outs = _numpy(flat(*point))
+    outs = _numpy(flat(*_boxed(point)))
     cts = _random(rng, outs)
     if "fwd" in modes:
         dots = _numpy(jvp(flat, point, ts)[1])

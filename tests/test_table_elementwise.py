@@ -135,7 +135,7 @@ def test_special_values(name, dtype):
 
 
 # The sign of a zero result is not promised: a maximum of 0.0 and -0.0 is whichever comes first.
-SIGN_OF_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "zero_product", "sign", "erfinv"}
+SIGN_OF_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "zero_product", "null_product", "sign", "erfinv"}
 
 # Points where this library and SciPy differ, and why.
 UNDECIDED = {

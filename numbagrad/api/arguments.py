@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import own, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.dtypes import is_inexact
 from numbagrad.core.errors import message
 from numbagrad.core.transform import lower
@@ -112,6 +112,26 @@ def split_aux(out: Any, name: str) -> tuple[Any, Any]:
         got = f"a tuple of {len(out)}" if isinstance(out, tuple) else type(out).__name__
         raise TypeError(message(name, "has_aux=True needs a pair (output, aux)", got, "a tuple of two"))
     return out
+
+
+class FlatCall:
+    """A function from flat values to flat values that remembers the structure of its result, and aux."""
+
+    def __init__(self, name: str, fun: Callable[..., Any], split: Split, has_aux: bool) -> None:
+        self.name, self.fun, self.split, self.has_aux = name, fun, split, has_aux
+        self.aux: Any = None
+        self.tree: TreeDef
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        out = self.split.call(self.fun, values)
+        if self.has_aux:
+            out, self.aux = split_aux(out, self.name)
+        leaves, self.tree = flatten_output(out, self.name)
+        return leaves
+
+    def result(self, values: Sequence[Any]) -> Any:
+        """Values in the structure of the function's result."""
+        return self.tree.unflatten([Array(v) for v in values])
 
 
 def strip(tree: Any, trace: Any) -> Any:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from numbagrad.api.arguments import argument_name, flatten_output
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box, bind, level_of
 from numbagrad.core.transform import Tape, filled, push_forward, transpose
@@ -41,10 +41,14 @@ class _FunctionCall:
     def flat(self, values: Sequence[Any], fun: Function | None = None) -> tuple[Any, ...]:
         """The function on flat values; remembers the structure of its result."""
         leaves, self.out_tree = flatten_output((fun or self.fun)(*self.arguments(values)), self.name)
+        self.check_levels(values, leaves)
+        return tuple(leaves)
+
+    def check_levels(self, values: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """A result of a higher level than the arguments depends on something that is not among them."""
         allowed = max(map(level_of, values), default=0)
         if any(level_of(v) > allowed for v in leaves):
             raise _ClosesOverTraced(self.name)
-        return tuple(leaves)
 
     def run(self, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         return self.flat(args)
@@ -94,7 +98,9 @@ class _FlatCheckpoint(_CheckpointCall):
         self.name, self.function, self.outputs = name, function, 2
 
     def flat(self, values: Sequence[Any], fun: Function | None = None) -> tuple[Any, ...]:
-        return tuple(self.function(list(values)))
+        leaves = tuple(self.function(list(values)))
+        self.check_levels(values, leaves)
+        return leaves
 
 
 def checkpoint(fun: Function, *, policy: Any = None, prevent_cse: bool = True, static_argnums: Any = ()) -> Function:

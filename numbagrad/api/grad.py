@@ -10,18 +10,19 @@ import numpy as np
 
 from numbagrad.api.arguments import (
     Argnums,
+    FlatCall,
     Split,
     check_argnums,
     check_function,
-    flatten_output,
     split_aux,
     strip,
 )
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import own, value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
 from numbagrad.core.registry import zeros_like
+from numbagrad.core.trace import Trace
 from numbagrad.core.transform import Tape, filled, push_forward
 from numbagrad.core.tree import TreeDef, tree_flatten
 from numbagrad.primitives.elementwise import convert
@@ -86,7 +87,7 @@ def _gradient(g: Any, v: Any) -> Any:
 def _scalar_output(out: Any, holomorphic: bool) -> Any:
     leaves, tree = tree_flatten(out)
     step = "Sum it, or use vjp or jacrev."
-    if len(leaves) != 1 or not tree.spec is None:
+    if len(leaves) != 1 or tree.spec is not None:
         raise TypeError(message("grad", "the output is not a scalar", _describe(out), "one real number", step))
     value = value_of(out, "grad: output")
     if value.shape != ():
@@ -144,28 +145,17 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     check_function(fun, "vjp")
     split = Split("vjp", fun, tuple(range(len(primals))) or (0,), primals, {}, keep=True)
-    aux: list[Any] = []
-    trees: list[TreeDef] = []
-
-    def flat(values: list[Any]) -> list[Any]:
-        out = split.call(fun, values)
-        if has_aux:
-            out, extra = split_aux(out, "vjp")
-            aux.append(extra)
-        leaves, tree = flatten_output(out, "vjp")
-        trees.append(tree)
-        return leaves
-
-    tape = Tape(flat, split.values, "vjp")
+    call = FlatCall("vjp", fun, split, has_aux)
+    tape = Tape(call, split.values, "vjp")
     outputs = tape.values()
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        cts = _matching(cotangent, trees[0], outputs, "vjp", "cotangent", "the output")
+        cts = _matching(cotangent, call.tree, outputs, "vjp", "cotangent", "the output")
         found = tape.back([c if o.dtype.kind in "fc" else None for c, o in zip(cts, outputs, strict=True)])
         return tuple(split.unflatten([Array(_gradient(g, v)) for g, v in zip(found, split.values, strict=True)]))
 
-    out = trees[0].unflatten([Array(o) for o in outputs])
-    return (out, pullback, strip(aux[0], tape.trace)) if has_aux else (out, pullback)
+    out = call.result(outputs)
+    return (out, pullback, strip(call.aux, tape.trace)) if has_aux else (out, pullback)
 
 
 def _matching(given: Any, tree: TreeDef, like: list[Any], name: str, what: str, of: str) -> list[Any]:
@@ -198,23 +188,12 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> An
     split = Split("jvp", fun, tuple(range(len(primals))) or (0,), tuple(primals), {}, keep=False)
     structure = tree_flatten(tuple(primals))[1]
     ts = _matching(tuple(tangents), structure, split.values, "jvp", "tangent", "the primal")
-    aux: list[Any] = []
-    trees: list[TreeDef] = []
-
-    def flat(values: list[Any]) -> list[Any]:
-        out = split.call(fun, values)
-        if has_aux:
-            out, extra = split_aux(out, "jvp")
-            aux.append(extra)
-        leaves, tree = flatten_output(out, "jvp")
-        trees.append(tree)
-        return leaves
-
+    call = FlatCall("jvp", fun, split, has_aux)
     moving = [t if v.dtype.kind in "fc" else None for t, v in zip(ts, split.values, strict=True)]
-    values, dots = push_forward(flat, split.values, moving)
-    out = trees[0].unflatten([Array(v) for v in values])
-    dot = trees[0].unflatten([Array(np.zeros(v.shape, v.dtype) if d is None else d) for d, v in zip(dots, values, strict=True)])
-    return (out, dot, aux[0]) if has_aux else (out, dot)
+    trace = Trace("jvp")
+    values, dots = push_forward(call, split.values, moving, trace)
+    dots = [np.zeros(v.shape, v.dtype) if d is None else d for d, v in zip(dots, values, strict=True)]
+    return (call.result(values), call.result(dots), *([strip(call.aux, trace)] if has_aux else []))
 
 
 def linearize(fun: Function, *primals: Any) -> tuple[Any, Function]:
@@ -229,26 +208,20 @@ def linearize(fun: Function, *primals: Any) -> tuple[Any, Function]:
     """
     check_function(fun, "linearize")
     split = Split("linearize", fun, tuple(range(len(primals))) or (0,), primals, {}, keep=True)
-    trees: list[TreeDef] = []
-
-    def flat(values: list[Any]) -> list[Any]:
-        leaves, tree = flatten_output(split.call(fun, values), "linearize")
-        trees.append(tree)
-        return leaves
-
+    call = FlatCall("linearize", fun, split, has_aux=False)
     recording = Recording("linearize")
     probes = [recording.box(zeros_like(v)) for v in split.values]
     moving = [p if v.dtype.kind in "fc" else None for p, v in zip(probes, split.values, strict=True)]
-    values, dots = push_forward(flat, split.values, moving, "linearize")
+    values, dots = push_forward(call, split.values, moving, Trace("linearize"))
     recording.alive = False
     ends = filled(dots, values)
     structure = tree_flatten(tuple(primals))[1]
 
     def derivative(*tangents: Any) -> Any:
         ts = _matching(tuple(tangents), structure, split.values, "linearize", "tangent", "the primal")
-        return trees[0].unflatten([Array(v) for v in recording.play(ts, ends)])
+        return call.result(recording.play(ts, ends))
 
-    return trees[0].unflatten([Array(v) for v in values]), derivative
+    return call.result(values), derivative
 
 
 def hvp(fun: Function, primals: Any, tangents: Any) -> Any:

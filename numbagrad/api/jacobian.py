@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.api.arguments import Argnums, Split, check_argnums, check_function, flatten_output, split_aux, strip
+from numbagrad.api.arguments import Argnums, FlatCall, Split, check_argnums, check_function, strip
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
 from numbagrad.core.registry import zeros_like
+from numbagrad.core.trace import Trace
 from numbagrad.core.transform import Tape, filled, lower, push_forward
-from numbagrad.core.tree import TreeDef
 from numbagrad.numpy import shaping
 
 Function = Callable[..., Any]
@@ -30,21 +30,18 @@ def _size(v: Any) -> int:
     return int(np.prod(v.shape))
 
 
-class _Run:
-    """What both Jacobians do first: split the arguments, and a flat function that remembers structure and aux."""
+class _Run(FlatCall):
+    """What both Jacobians do first: split and check the arguments; at the end: put the blocks together."""
 
-    def __init__(self, name: str, fun: Function, argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, args: Any, kwargs: Any) -> None:
-        self.split = Split(name, fun, argnums, args, kwargs, keep=False)
-        self.split.require_inexact(name, fun, allow_int, holomorphic)
-        self.name, self.fun, self.has_aux, self.holomorphic = name, fun, has_aux, holomorphic
-        self.aux: Any = None
-        self.tree: TreeDef
+    def __init__(
+        self, name: str, fun: Function, argnums: Argnums, options: tuple[bool, bool, bool], args: Any, kwargs: Any
+    ) -> None:
+        has_aux, self.holomorphic, allow_int = options
+        super().__init__(name, fun, Split(name, fun, argnums, args, kwargs, keep=False), has_aux)
+        self.split.require_inexact(name, fun, allow_int, self.holomorphic)
 
-    def flat(self, values: list[Any]) -> list[Any]:
-        out = self.split.call(self.fun, values)
-        if self.has_aux:
-            out, self.aux = split_aux(out, self.name)
-        leaves, self.tree = flatten_output(out, self.name)
+    def __call__(self, values: list[Any]) -> list[Any]:
+        leaves = super().__call__(values)
         for v in leaves:
             if v.dtype.kind == "c" and not self.holomorphic:
                 step = "Take the real and imaginary parts, or pass holomorphic=True."
@@ -71,8 +68,8 @@ def jacrev(
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        run = _Run("jacrev", fun, argnums, has_aux, holomorphic, allow_int, args, kwargs)
-        tape = Tape(run.flat, run.split.values, "jacrev")
+        run = _Run("jacrev", fun, argnums, (has_aux, holomorphic, allow_int), args, kwargs)
+        tape = Tape(run, run.split.values, "jacrev")
         outputs = tape.values()
         blocks = []
         for j, out in enumerate(outputs):
@@ -103,11 +100,13 @@ def jacfwd(
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        run = _Run("jacfwd", fun, argnums, has_aux, holomorphic, allow_int, args, kwargs)
+        run = _Run("jacfwd", fun, argnums, (has_aux, holomorphic, allow_int), args, kwargs)
         values = run.split.values
         recording = Recording("jacfwd")
+        trace = Trace("jacfwd")
         probes = [recording.box(zeros_like(v)) for v in values]
-        outputs, dots = push_forward(run.flat, values, [p if v.dtype.kind in "fc" else None for p, v in zip(probes, values, strict=True)], "jacfwd")
+        moving = [p if v.dtype.kind in "fc" else None for p, v in zip(probes, values, strict=True)]
+        outputs, dots = push_forward(run, values, moving, trace)
         recording.alive = False
         ends = filled(dots, outputs)
         columns: list[list[list[Any]]] = [[[] for _ in values] for _ in outputs]
@@ -120,7 +119,7 @@ def jacfwd(
             [_stack(columns[j][i], out, v, len(out.shape)) for i, v in enumerate(values)] for j, out in enumerate(outputs)
         ]
         result = run.assemble(blocks)
-        return (result, run.aux) if has_aux else result
+        return (result, strip(run.aux, trace)) if has_aux else result
 
     return wrapped
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from numbagrad.core.array import Array
 
-
 class Methods:
     """The operators and methods of Array."""
 

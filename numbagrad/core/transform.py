@@ -46,9 +46,11 @@ def lower(value: Any, trace: Trace) -> Any:
     return value.value if isinstance(value, Box) and value.trace is trace else value
 
 
-def push_forward(function: FlatFunction, inputs: Values, tangents: Values, name: str = "jvp") -> tuple[list[Any], list[Any]]:
+def push_forward(
+    function: FlatFunction, inputs: Values, tangents: Values, trace: Trace | None = None
+) -> tuple[list[Any], list[Any]]:
     """Outputs and their tangents (None is zero)."""
-    trace = Trace(name)
+    trace = Trace("jvp") if trace is None else trace
     boxes = [v if t is None else DualBox(v, t, trace) for v, t in zip(inputs, tangents, strict=True)]
     try:
         outputs = list(function(boxes))

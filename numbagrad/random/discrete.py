@@ -60,6 +60,11 @@ def _wrapped(bound: Any, dtype: np.dtype, op: str) -> tuple[np.ndarray, Any]:
     return values.astype(U64), values
 
 
+def _extreme(bound: Any, choose: Any) -> int:
+    """Smallest or largest of a bound, as a Python integer: NumPy's have no 2**64."""
+    return choose(bound.ravel().tolist(), default=0) if isinstance(bound, np.ndarray) else bound
+
+
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) -> Array:
     """Integers from minval to maxval - 1, all equally likely to within 2**-64; the bounds may be arrays.
 
@@ -74,10 +79,10 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
         raise TypeError(message("randint", "not an integer dtype", target, "an integer dtype", "Use uniform."))
     low, low_exact = _wrapped(minval, target, "randint")
     high, high_exact = _wrapped(maxval, target, "randint")
-    if not np.all(np.less(low_exact, high_exact)):
+    if not np.all(low_exact < high_exact):
         raise ValueError(message("randint", "no integer in the range", f"[{minval}, {maxval})", "minval < maxval"))
     limits = np.iinfo(target)
-    if np.any(np.less(low_exact, limits.min)) or np.any(np.greater(np.subtract(high_exact, 1), limits.max)):
+    if _extreme(low_exact, min) < limits.min or _extreme(high_exact, max) > int(limits.max) + 1:
         raise OverflowError(message("randint", f"the range does not fit in {target}", f"[{minval}, {maxval})", limits))
     span = np.asarray(high - low)
     full = shape_of(shape, "randint")

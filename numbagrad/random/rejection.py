@@ -73,7 +73,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = float) -> Ar
 
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
     """Chi-square with df degrees of freedom."""
-    return gamma(key, constant_parameter(df, "chisquare") * 0.5, shape, dtype) * 2.0
+    return gamma(key, np.asarray(constant_parameter(df, "chisquare") * 0.5), shape, dtype) * 2.0
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
@@ -81,7 +81,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
     target, df = float_of(dtype, "t"), constant_parameter(df, "t")
     full = _full("t", shape, df)
     first, second = split(key_of(key, "t"))
-    half = df * 0.5
+    half = np.asarray(df * 0.5)
     drawn = normal(first, full) * ew.call("sqrt", half) * ew.call("exp", -0.5 * _log_gamma("t", second, half, full))
     return Array(convert(drawn._value, target))
 

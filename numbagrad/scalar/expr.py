@@ -15,6 +15,7 @@ from typing import Any
 Scalar = bool | int | float | complex
 
 ATOMS: dict[str, Atom] = {}
+SIMPLER: dict[str, Callable[..., Expr | None]] = {}  # by atom: a simpler expression for a call, see simplify.py
 
 
 class Expr:
@@ -160,12 +161,11 @@ class Atom:
         self.constant = partials is None and vjp is None
 
     def __call__(self, *args: Any) -> Expr:
-        from numbagrad.scalar.simplify import simplify
-
         if len(args) != self.arity:
             raise TypeError(f"{self.name}: wrong number of operands: got {len(args)}; needed {self.arity}.")
         exprs = tuple(map(lit, args))
-        return simplify(self, exprs) or _intern(self, exprs, None)
+        rule = SIMPLER.get(self.name)
+        return (rule(*exprs) if rule else None) or _intern(self, exprs, None)
 
     def __repr__(self) -> str:
         return f"<atom {self.name}>"

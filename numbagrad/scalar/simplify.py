@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numbagrad.scalar.expr import ATOMS, Atom, Expr, lit
+from numbagrad.scalar.expr import ATOMS, SIMPLER, Expr, lit
 
 
 def _is(e: Expr, value: float) -> bool:
     return e.is_literal and not isinstance(e.literal, bool) and e.literal == value
-
-
-def simplify(atom: Atom, args: tuple[Expr, ...]) -> Expr | None:
-    """A simpler expression for `atom(*args)`, or None."""
-    rule: Any = _RULES.get(atom.name)
-    return rule(*args) if rule else None
 
 
 def _add(x: Expr, y: Expr) -> Expr | None:
@@ -70,6 +62,18 @@ def _zero_product(g: Expr, p: Expr) -> Expr | None:
     return None
 
 
+def _null_product(x: Expr, y: Expr) -> Expr | None:
+    """The product that either factor can make 0."""
+    if _is(x, 0) or _is(y, 0):
+        return lit(0)
+    if x.is_literal or y.is_literal:
+        return ATOMS["multiply"](x, y)
+    for p, q in ((x, y), (y, x)):
+        if p.atom is not None and p.atom.name == "negative":
+            return -ATOMS["null_product"](p.args[0], q)
+    return None
+
+
 def _select(condition: Expr, a: Expr, b: Expr) -> Expr | None:
     if a is b:
         return a
@@ -78,12 +82,13 @@ def _select(condition: Expr, a: Expr, b: Expr) -> Expr | None:
     return None
 
 
-_RULES = {
+SIMPLER |= {
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,
     "divide": _divide,
     "negative": _negative,
     "zero_product": _zero_product,
+    "null_product": _null_product,
     "select": _select,
 }

@@ -19,7 +19,7 @@ SIZE = 23  # more than one vector of any width, and a remainder
 
 # Atoms whose code for all kinds of numbers ("*") takes complex ones. The others must refuse them.
 COMPLEX = {"add", "subtract", "multiply", "zero_product", "divide", "negative", "positive", "square", "reciprocal"}
-COMPLEX |= {"select", "equal", "not_equal", "greater_equal_real"}
+COMPLEX |= {"null_product", "select", "equal", "not_equal", "greater_equal_real"}
 COMPLEX |= {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 
@@ -44,6 +44,7 @@ def _normal_hazard(x: np.ndarray) -> np.ndarray:
 # What an internal atom does not say of itself.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "zero_product": dict(reference=lambda x, y: np.where(x == 0, np.zeros((), x.dtype), x * y)),
+    "null_product": dict(reference=lambda x, y: np.where((x == 0) | (y == 0), np.zeros((), x.dtype), x * y)),
     "norm_sqrt": dict(reference=np.sqrt),
     "select": dict(reference=np.where, domain=("condition", "real", "real")),
     "to_complex": dict(reference=lambda x: x.astype(np.result_type(x, np.complex64))),

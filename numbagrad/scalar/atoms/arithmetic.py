@@ -24,9 +24,34 @@ def multiply(x, y):
     """x * y (logical and for booleans)."""
 
 
-@atom("{0} * {1} if {0} != {T}(0) else {T}(0)", partials=lambda x, y, out: (y, x), rule="internal")
+# The derivative of cotangent times partial is that of a product, never a select on cotangent == 0. In its second
+# term the cotangent is the factor and the other one a tangent, or a cotangent, of the partial: if either is exactly
+# 0, whatever the other is, the term is 0.
+@atom(
+    "{0} * {1} if {0} != {T}(0) else {T}(0)",
+    vjp=lambda g, x, y, out: (ATOMS["zero_product"](g, y), ATOMS["null_product"](g, x)),
+    jvp=lambda ts, x, y, out: _product_tangent(ts, x, y, "zero_product"),
+    rule="internal",
+)
 def zero_product(x, y):
     """x * y, but exactly 0 where x is exactly 0: cotangent times partial. Its derivative is that of a product."""
+
+
+@atom(
+    "{0} * {1} if ({0} != {T}(0)) & ({1} != {T}(0)) else {T}(0)",
+    vjp=lambda g, x, y, out: (ATOMS["null_product"](g, y), ATOMS["null_product"](g, x)),
+    jvp=lambda ts, x, y, out: _product_tangent(ts, x, y, "null_product"),
+    rule="internal",
+)
+def null_product(x, y):
+    """x * y, but exactly 0 where x or y is exactly 0. Its derivative is that of a product."""
+
+
+def _product_tangent(tangents, x, y, first):
+    tx, ty = tangents
+    terms = [] if tx is None else [ATOMS[first](tx, y)]
+    terms += [] if ty is None else [ATOMS["null_product"](x, ty)]
+    return terms[0] + terms[1] if len(terms) == 2 else terms[0]
 
 
 @atom(
