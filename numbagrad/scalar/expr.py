@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 Scalar = bool | int | float | complex
@@ -151,13 +152,13 @@ class Atom:
         domain: Any = "real",
         doc: str = "",
         reference: Any = None,
-        source: str | None = None,
+        body: Callable[..., Any] | None = None,
         order: int = 3,
     ) -> None:
         self.name, self.arity, self.code = name, arity, code
         self.partials, self.vjp, self.jvp = partials, vjp, jvp
         self.result, self.rule, self.domain = result, rule, domain
-        self.doc, self.reference, self.source, self.order = doc, reference, source, order
+        self.doc, self.reference, self.body, self.order = doc, reference, body, order
         self.constant = partials is None and vjp is None
 
     def __call__(self, *args: Any) -> Expr:
@@ -166,6 +167,14 @@ class Atom:
         exprs = tuple(map(lit, args))
         rule = SIMPLER.get(self.name)
         return (rule(*exprs) if rule else None) or _intern(self, exprs, None)
+
+    @cached_property
+    def source(self) -> str | None:
+        """Text of the scalar implementation, where that is a Python function (read when first rendered: 1 ms)."""
+        if self.body is None:
+            return None
+        text = textwrap.dedent(inspect.getsource(self.body))
+        return text[text.index("def ") :]
 
     def __repr__(self) -> str:
         return f"<atom {self.name}>"
@@ -193,28 +202,24 @@ def atom(
     """
 
     def define(function: Callable[..., Any]) -> Atom:
-        title = name or function.__name__
-        source = None
+        title, arity = name or function.__name__, function.__code__.co_argcount
         codes = {"*": code} if isinstance(code, str) else code
+        body = None
         if codes is None:
-            text = textwrap.dedent(inspect.getsource(function))
-            source = text[text.index("def ") :]
-            call = ", ".join(f"{{{k}}}" for k in range(len(inspect.signature(function).parameters)))
-            codes = {"*": f"{function.__name__}({call})"}
-        new = Atom(
-            title,
-            len(inspect.signature(function).parameters),
-            codes,
-            partials=partials,
-            doc=inspect.getdoc(function) or "",
-            source=source,
-            **options,
-        )
-        if title in ATOMS and ATOMS[title].source != source:
+            body = function
+            codes = {"*": f"{function.__name__}({', '.join(f'{{{k}}}' for k in range(arity))})"}
+        doc = inspect.getdoc(function) or ""
+        new = Atom(title, arity, codes, partials=partials, doc=doc, body=body, **options)
+        old = ATOMS.get(title)
+        if old is not None and (old.code, _bytecode(old.body)) != (codes, _bytecode(body)):
             raise ValueError(f"atom: the name {title!r} is taken: got a second definition. Choose another name.")
         return ATOMS.setdefault(title, new)
 
     return define
+
+
+def _bytecode(body: Callable[..., Any] | None) -> Any:
+    return None if body is None else (body.__code__.co_code, body.__code__.co_consts)
 
 
 def in_order(outputs: Iterable[Expr]) -> list[Expr]:

@@ -89,7 +89,7 @@ def random_bits(key: np.ndarray, offset: np.ndarray, *, shape: tuple[int, ...], 
 
 def random_pairs(key: np.ndarray, offset: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     """Both words of each index."""
-    out = np.empty((*shape, 2), np.uint32)
+    out: Any = np.empty((*shape, 2), np.uint32)
     return _fill("pairs", key, offset, out, out.size // 2, 2)
 
 
@@ -182,7 +182,7 @@ def _rejection_kernel(variate: str, pointer: str) -> int:
 
 def _reject(variate: str, key: np.ndarray, parameter: np.ndarray, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     values = np.ascontiguousarray(np.broadcast_to(parameter, shape), np.float64)
-    out = np.empty(shape, dtype)
+    out: Any = np.empty(shape, dtype)
     if out.size:
         extras = (out.ctypes.data, int(key[0]), int(key[1]))
         address = _rejection_kernel(variate, "f64" if dtype is np.float64 else "i64")
