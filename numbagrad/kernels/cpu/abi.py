@@ -25,8 +25,9 @@ def _pointer_loader(numba_type):
         pointer_type = types.CPointer(numba_type)
 
         def codegen(context, builder, signature, args):
-            word = builder.load(builder.gep(args[0], [args[1]]))
-            return builder.inttoptr(word, context.get_value_type(pointer_type))
+            # loaded as a pointer, not made from an integer: LLVM then knows that it is no constant table's
+            place = builder.bitcast(builder.gep(args[0], [args[1]]), context.get_value_type(pointer_type).as_pointer())
+            return builder.load(place)
 
         return pointer_type(WORDS, types.int64), codegen
 

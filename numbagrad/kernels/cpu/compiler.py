@@ -29,7 +29,11 @@ _keep: list[Any] = []  # compiled code lives as long as the process
 compilations = 0  # kernels compiled by this process (tests count on it)
 loads = 0  # kernels taken from the cache folder
 
-SCALAR_FLAGS = frozenset({"contract", "nsz"})  # never "reassoc": it destroys two-part argument reductions
+# Never "reassoc": it destroys two-part argument reductions. Never "contract": a * b + c * d has two ways to become
+# an fma, the vector and the scalar form of a loop choose different ones, and LLVM enters one or the other by how
+# near to each other the buffers happen to be. The functions of scalar/simd set it for themselves: a Horner step has
+# only one way.
+SCALAR_FLAGS = frozenset({"nsz"})
 
 
 def kernel_address(

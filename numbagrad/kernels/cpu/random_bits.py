@@ -7,6 +7,7 @@ Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 

@@ -50,7 +50,9 @@ laplace = family(
     "Laplace: density exp(-|z|) / (2 scale).",
     logpdf=lambda z: -ATOMS["absolute"](z) - math.log(2.0),
     cdf=lambda z: _select(z < 0, 0.5 * _exp(z), 1 - 0.5 * _exp(-z)),
+    sf=lambda z: _select(z > 0, 0.5 * _exp(-z), 1 - 0.5 * _exp(z)),
     logcdf=lambda z: _select(z < 0, z - math.log(2.0), _log1p(-0.5 * _exp(-z))),
+    logsf=lambda z: _select(z > 0, -z - math.log(2.0), _log1p(-0.5 * _exp(z))),
 )
 logistic = family(
     "logistic",
@@ -67,6 +69,7 @@ uniform = family(
     "Uniform from loc to loc + scale.",
     logpdf=lambda z: _within_unit(z, 0 * z),
     cdf=lambda z: _select(z <= 0, 0, _select(z >= 1, 1, z)),
+    sf=lambda z: _select(z <= 0, 1, _select(z >= 1, 0, 1 - z)),
     ppf=lambda q: q,
 )
 cauchy = family(
