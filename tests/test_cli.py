@@ -45,9 +45,7 @@ def test_warmup_compiles_then_finds(tmp_path):
 def test_warmup_meets_every_public_float_atom():
     met = {name.removeprefix("atom ") for name, _ in warmup.tasks()}
     public = {
-        n
-        for n, a in ATOMS.items()
-        if a.rule in warmup.PUBLIC_RULES and a.source is None and ({"f", "*"} & set(a.code))
+        n for n, a in ATOMS.items() if a.rule in warmup.PUBLIC_RULES and a.source is None and ({"f", "*"} & set(a.code))
     }
     assert public <= met and {"exp", "tanh", "add", "lgamma"} <= public
     assert set(warmup.ARITHMETIC) <= public

@@ -170,7 +170,10 @@ STRUCTURAL = {
     "slice_in_dim": (lambda x: lax.slice_in_dim(x, 1, -1, axis=1), lambda x: x[:, 1:-1]),
     "expand_dims": (lambda x: lax.expand_dims(x, (0, 2)), lambda x: x[None, :, None]),
     "squeeze": (lambda x: lax.squeeze(x[None], (0,)), lambda x: x),
-    "pad": (lambda x: lax.pad(x, 2.0, ((1, 0, 0), (0, 2, 0))), lambda x: onp.pad(x, ((1, 0), (0, 2)), constant_values=2)),
+    "pad": (
+        lambda x: lax.pad(x, 2.0, ((1, 0, 0), (0, 2, 0))),
+        lambda x: onp.pad(x, ((1, 0), (0, 2)), constant_values=2),
+    ),
     "pad crop": (lambda x: lax.pad(x, 0.0, ((-1, 0, 0), (-1, -2, 0))), lambda x: x[1:, 1:2]),
     "reduce_sum": (lambda x: lax.reduce_sum(x, (0,)), lambda x: x.sum(0)),
     "reduce_prod": (lambda x: lax.reduce_prod(x, (1,)), lambda x: x.prod(1)),

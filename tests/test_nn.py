@@ -66,7 +66,7 @@ def test_activation(name):
         far = onp.array([-1000.0, 1000.0, 1e30, -1e30], dtype)
         first = ng.grad(lambda x: f(x).sum())
         onp.testing.assert_allclose(first(far), [limits[2], limits[3], limits[3], limits[2]], rtol=1e-6, atol=1e-5)
-        assert onp.isfinite(ng.grad(lambda x: (first(x) * x).sum())(far)).all()
+        assert onp.isfinite(ng.grad(lambda x, first=first: (first(x) * x).sum())(far)).all()
     assert onp.isnan(f(onp.nan))
 
 
@@ -114,7 +114,8 @@ def test_glu():
         nn.glu(x)
 
 
-ROWS = [((5,), -1), ((3, 4), -1), ((3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((0, 3), 1), ((3, 0), 1)]
+ROWS = [((5,), -1), ((3, 4), -1), ((3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((2, 70), 1)]
+ROWS += [((), ()), ((0, 3), 1), ((3, 0), 1)]
 
 
 @pytest.mark.parametrize(("shape", "axis"), ROWS)

@@ -13,7 +13,8 @@ RNG = onp.random.default_rng(0)
 
 
 def _tree(dtype="f8"):
-    return {"w": RNG.normal(size=(3, 4)).astype(dtype), "b": [RNG.normal(size=4).astype(dtype), onp.asarray(0.5, dtype)]}
+    w, b = RNG.normal(size=(3, 4)).astype(dtype), RNG.normal(size=4).astype(dtype)
+    return {"w": w, "b": [b, onp.asarray(0.5, dtype)]}
 
 
 def _leaves(tree):
@@ -59,7 +60,8 @@ def test_steps(make, reference, options, dtype):
         assert int(state.count) == t
         for got, (want, _) in zip(ng.tree_util.tree_leaves(params), wanted, strict=True):
             assert got.dtype == dtype
-            onp.testing.assert_allclose(got, want, rtol=1e-12 if dtype == "f8" else 1e-5, atol=1e-12 if dtype == "f8" else 2e-6)
+            tolerance = dict(rtol=1e-12, atol=1e-12) if dtype == "f8" else dict(rtol=1e-5, atol=2e-6)
+            onp.testing.assert_allclose(got, want, **tolerance)
 
 
 def test_new_numbers_compile_nothing():

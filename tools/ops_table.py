@@ -1,4 +1,4 @@
-"""Write docs/ops.md, the table of all operations, from the registry: `python tools/ops_table.py` (--check: is it current?)."""
+"""Write docs/ops.md, the table of all operations, from the registry; --check only says whether it is current."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Whole functions through the transforms: time, number of launches, peak memory."""
 
+from itertools import pairwise
+
 import numpy as onp
 
 import numbagrad as ng
@@ -142,7 +144,7 @@ class Training:
         sizes = (64, 128, 64, 10)
         self.params_ = [
             {"w": np.asarray(rng.normal(size=(n, m)).astype("float32") / 8), "b": np.zeros(m, dtype="float32")}
-            for n, m in zip(sizes[:-1], sizes[1:], strict=True)
+            for n, m in pairwise(sizes)
         ]
         self.x = np.asarray(rng.normal(size=(batch, 64)).astype("float32"))
         self.labels = rng.integers(0, 10, batch)

@@ -226,8 +226,14 @@ def _plain(x: Any, name: str) -> Any:
     return x
 
 
+# Called to be sure of a NumPy array, like np.asarray: scipy.optimize hands their results to compiled code.
+CONVERSIONS = {np.atleast_1d, np.atleast_2d, np.atleast_3d}
+
+
 def _array_function(self: Array, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """np.concatenate(xs) and the like: the function of the same name here."""
+    if func in CONVERSIONS and not any(isinstance(x, Array) and isinstance(x._value, Box) for x in args):
+        return func(*(np.array(x) for x in args))
     module = func.__module__.removeprefix("numpy").lstrip(".")
     import numbagrad.numpy as namespace
 

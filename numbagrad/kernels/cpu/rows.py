@@ -12,27 +12,38 @@ from functools import cache
 import numpy as np
 
 from numbagrad.kernels.cpu import jobs, pool
-from numbagrad.kernels.cpu.compiler import SCALAR_FLAGS, kernel_address
+from numbagrad.kernels.cpu.compiler import kernel_address
+from numbagrad.kernels.cpu.copy import contiguous
 from numbagrad.scalar.render import NAMES
 
-ROW_FLAGS = SCALAR_FLAGS | {"reassoc"}  # sums in lanes: the compiler's fixed order
+LANES = 32  # accumulators of a row: fixed, so that a result does not depend on the width of the vectors
 
 _HEADER = '''"""{name} of the rows of {T}."""
 
 import numpy as np
 from numba import {types}, njit
-from numbagrad.kernels.cpu.abi import {F}
-from numbagrad.scalar.functions import is_nan
+from numbagrad.kernels.cpu.abi import {F}, stack_{F}, stack_f64
 from numbagrad.scalar.simd import {simd}
 
 
-@njit(fastmath={{"nnan", "nsz", "reassoc", "contract"}}, error_model="numpy", _nrt=False, forceinline=True)
+'''
+
+# Largest element. A nan may be passed over: it shows in the sums.
+_MAX = '''@njit(error_model="numpy", _nrt=False, forceinline=True)
 def row_max(x, n):
-    """Largest element; a nan is passed over (it shows in the sums)."""
-    m = {T}(-np.inf)
-    for i in range(n):
-        m = m if m > x[i] else x[i]
-    return m
+    lane = stack_{F}()
+    for j in range({lanes}):
+        lane[j] = {T}(-np.inf)
+    whole = n // {lanes}
+    for block in range(whole):
+        for j in range({lanes}):
+            v = x[block * {lanes} + j]
+            lane[j] = lane[j] if lane[j] > v else v
+    for i in range(whole * {lanes}, n):
+        lane[0] = lane[0] if lane[0] > x[i] else x[i]
+    for j in range(1, {lanes}):
+        lane[0] = lane[0] if lane[0] > lane[j] else lane[j]
+    return lane[0]
 
 
 @njit(error_model="numpy", _nrt=False)
@@ -52,6 +63,40 @@ def infinite_row(x, out, n, m, floor, logarithm):
 
 '''
 
+# Sum of a term of x[i] and y[i] in float64. Its own pass over the cached row: as a part of the loop that writes the
+# exponentials it makes both twice as slow.
+_SUM = '''@njit(error_model="numpy", _nrt=False, forceinline=True)
+def row_sum(x, y, n):
+    lane = stack_f64()
+    for j in range({lanes}):
+        lane[j] = 0.0
+    whole = n // {lanes}
+    for block in range(whole):
+        for j in range({lanes}):
+            i = block * {lanes} + j
+            lane[j] += {term}
+    for i in range(whole * {lanes}, n):
+        lane[0] += {term}
+    width = {lanes} // 2
+    while width > 0:
+        for j in range(width):
+            lane[j] += lane[j + width]
+        width //= 2
+    return lane[0]
+
+
+'''
+
+_PRODUCT = "(float64(x[i]) * float64({factor}) if x[i] != 0 else 0.0)"  # an exact 0 is absorbing
+
+_TERMS = {
+    "softmax": "float64(x[i])",
+    "log_softmax": "float64(exp_{F}(x[i]))",
+    "softmax_pull": _PRODUCT.format(factor="y[i]"),
+    "log_softmax_push": _PRODUCT.format(factor="exp_{F}(y[i])"),
+    "log_softmax_pull": "float64(x[i])",
+}
+
 _BODIES = {
     "softmax": '''def {name}_{F}(n, ptrs, strides):
     x, out = {F}(ptrs, 0), {F}(ptrs, 1)
@@ -59,12 +104,9 @@ _BODIES = {
     if (m == np.inf) | (m == -np.inf):
         infinite_row(x, out, n, m, {T}(0), False)
     else:
-        total = float64(0)
         for i in range(n):
-            e = exp_{F}(x[i] - m)
-            out[i] = e
-            total += float64(e)
-        scale = {T}(1 / total)
+            out[i] = exp_{F}(x[i] - m)
+        scale = {T}(1 / row_sum(out, out, n))
         for i in range(n):
             out[i] = out[i] * scale
 ''',
@@ -74,40 +116,28 @@ _BODIES = {
     if (m == np.inf) | (m == -np.inf):
         infinite_row(x, out, n, m, {T}(-np.inf), True)
     else:
-        total = float64(0)
         for i in range(n):
-            d = x[i] - m
-            out[i] = d
-            total += float64(exp_{F}(d))
-        shift = {T}(log_f64(total))
+            out[i] = x[i] - m
+        shift = {T}(log_f64(row_sum(out, out, n)))
         for i in range(n):
             out[i] = out[i] - shift
 ''',
     "softmax_pull": '''def {name}_{F}(n, ptrs, strides):
     g, s, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
-    total = float64(0)
-    for i in range(n):
-        total += float64(g[i]) * float64(s[i]) if g[i] != 0 else float64(0)
-    mean = {T}(total)
+    mean = {T}(row_sum(g, s, n))
     for i in range(n):
         d = g[i] - mean
         out[i] = d * s[i] if d != 0 else {T}(0)
 ''',
     "log_softmax_push": '''def {name}_{F}(n, ptrs, strides):
     t, y, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
-    total = float64(0)
-    for i in range(n):
-        total += float64(t[i]) * float64(exp_{F}(y[i])) if t[i] != 0 else float64(0)
-    mean = {T}(total)
+    mean = {T}(row_sum(t, y, n))
     for i in range(n):
         out[i] = t[i] - mean
 ''',
     "log_softmax_pull": '''def {name}_{F}(n, ptrs, strides):
     g, y, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
-    total = float64(0)
-    for i in range(n):
-        total += float64(g[i])
-    whole = {T}(total)
+    whole = {T}(row_sum(g, g, n))
     for i in range(n):
         out[i] = g[i] - (whole * exp_{F}(y[i]) if whole != 0 else {T}(0))
 ''',
@@ -119,8 +149,10 @@ def _kernel(name: str, dtype: np.dtype) -> int:
     kind = NAMES[dtype.name]
     simd = ", ".join(sorted({"log_f64", f"exp_{kind}"}))
     types = ", ".join(sorted({"float64", dtype.name}))
-    text = (_HEADER + _BODIES[name]).format(name=name, T=dtype.name, F=kind, simd=simd, types=types)
-    return kernel_address(f"{name}_{kind}", text, flags=ROW_FLAGS)
+    names = dict(name=name, T=dtype.name, F=kind, simd=simd, types=types, lanes=LANES)
+    parts = _HEADER + (_MAX if name in ("softmax", "log_softmax") else "")
+    text = parts.format(**names) + _SUM.format(term=_TERMS[name].format(**names), **names)
+    return kernel_address(f"{name}_{kind}", text + _BODIES[name].format(**names))
 
 
 def _rows(name: str) -> Callable[..., np.ndarray]:
@@ -129,7 +161,7 @@ def _rows(name: str) -> Callable[..., np.ndarray]:
         out = pool.empty(shape, dtype)
         if out.size:
             n, size = shape[-1], dtype.itemsize
-            arrays = [*map(np.ascontiguousarray, operands), out]
+            arrays = [*map(contiguous, operands), out]
             rows = math.prod(shape[:-1])
             jobs.run(_kernel(name, dtype), n, (rows,), [(a, (n * size,), 1) for a in arrays], work=2)
         return out
