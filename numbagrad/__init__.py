@@ -46,5 +46,6 @@ __all__ = [
     "Array", "DeviceError", "EscapedTracerError", "NumbagradError", "TracerConversionError", "ViewAssignmentError",
     "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "device_put", "devices", "elementwise",
     "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "optim", "random",
-    "register_kernel", "remat", "scipy", "stop_gradient", "tree", "tree_map", "tree_util", "value_and_grad", "vjp",
+    "register_kernel", "remat", "scipy", "stop_gradient",
+    "testing", "tree", "tree_map", "tree_util", "value_and_grad", "vjp",
 ]

@@ -52,9 +52,7 @@ class _Function:
         self.point = [arrays[k] for k in self.places]
         if not self.places:
             got = [str(a.dtype) for a in arrays]
-            raise TypeError(
-                message("check_grads", "nothing to differentiate", got, "a float or complex argument")
-            )
+            raise TypeError(message("check_grads", "nothing to differentiate", got, "a float or complex argument"))
 
     def __call__(self, *values: Any) -> list[Any]:
         leaves = list(self.leaves)
@@ -71,8 +69,7 @@ def _random(rng: np.random.Generator, like: Sequence[np.ndarray]) -> Arrays:
         return rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
 
     return [
-        np.asarray(part(a.shape) + 1j * part(a.shape) if a.dtype.kind == "c" else part(a.shape), a.dtype)
-        for a in like
+        np.asarray(part(a.shape) + 1j * part(a.shape) if a.dtype.kind == "c" else part(a.shape), a.dtype) for a in like
     ]
 
 
@@ -102,9 +99,7 @@ def _differences(f: Callable[..., Any], point: Arrays, tangents: Arrays, step: f
     return [np.asarray(((a - d) + 8 * (c - b)) / (12 * step)) for a, b, c, d in rows], size
 
 
-def _complain(
-    what: str, label: str, got: np.ndarray, want: np.ndarray, allowed: np.ndarray, leaf: int
-) -> None:
+def _complain(what: str, label: str, got: np.ndarray, want: np.ndarray, allowed: np.ndarray, leaf: int) -> None:
     """Raise with the worst entry if any difference is larger than allowed (nan and inf equal themselves)."""
     with np.errstate(invalid="ignore"):
         error = np.abs(got - want)
@@ -119,9 +114,7 @@ def _complain(
         )
 
 
-def _check_forward(
-    f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, options: dict[str, Any]
-) -> None:
+def _check_forward(f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, options: dict[str, Any]) -> None:
     """Forward mode against differences."""
     wanted, size = _differences(f, point, ts, options["eps"])
     for leaf, (got, want) in enumerate(zip(dots, wanted, strict=True)):
@@ -226,9 +219,7 @@ def _check(flat: Any, order: int, path: str, options: dict[str, Any], rng: np.ra
             _check(_derivative(flat, mode, ts, cts), order - 1, f"{path} {mode},", options, rng)
 
 
-def _check_reverse(
-    f: Any, cts: Arrays, pulled: Arrays, ts: Arrays, label: str, options: dict[str, Any]
-) -> None:
+def _check_reverse(f: Any, cts: Arrays, pulled: Arrays, ts: Arrays, label: str, options: dict[str, Any]) -> None:
     """Reverse mode against differences along one tangent."""
     wanted, size = _differences(f, f.point, ts, options["eps"])
     (left, terms), (right, more) = _pairing(cts, wanted), _pairing(pulled, ts)

@@ -20,7 +20,7 @@ def test_every_example_is_tested():
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, tmp_path):
     pytest.importorskip("sklearn")
-    done = command(f"examples/{name}.py", "--quick", MPLBACKEND="Agg")
+    done = command(f"examples/{name}.py", "--quick", MPLBACKEND="Agg", OPENBLAS_NUM_THREADS=1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(EXAMPLES[name], done.stdout), done.stdout
 

@@ -37,7 +37,9 @@ class Split:
 
     __slots__ = ("args", "kwargs", "leaves", "nums", "single", "trees", "values")
 
-    def __init__(self, name: str, fun: Any, argnums: Any, args: Sequence[Any], kwargs: dict[str, Any], keep: bool) -> None:
+    def __init__(
+        self, name: str, fun: Any, argnums: Any, args: Sequence[Any], kwargs: dict[str, Any], keep: bool
+    ) -> None:
         self.single = not isinstance(argnums, (tuple, list))
         self.args, self.kwargs = args, kwargs
         nums = check_argnums(argnums, name)
@@ -65,10 +67,14 @@ class Split:
                 if not is_inexact(v.dtype) and not allow_int:
                     step = "Convert it with x.astype(float), or pass allow_int=True for a zero gradient."
                     label = argument_name(fun, k)
-                    raise TypeError(message(name, f"{label} is not differentiable", v.dtype, "a float or complex dtype", step))
+                    raise TypeError(
+                        message(name, f"{label} is not differentiable", v.dtype, "a float or complex dtype", step)
+                    )
                 if holomorphic and v.dtype.kind != "c":
                     label = argument_name(fun, k)
-                    raise TypeError(message(name, f"holomorphic=True, but {label} is not complex", v.dtype, "a complex dtype"))
+                    raise TypeError(
+                        message(name, f"holomorphic=True, but {label} is not complex", v.dtype, "a complex dtype")
+                    )
             at += count
 
     def call(self, fun: Callable[..., Any], values: Sequence[Any]) -> Any:

@@ -63,7 +63,9 @@ class _FunctionCall:
 class _ClosesOverTraced(TypeError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            message(name, "the function uses a traced value from around it", "a closure", "all traced values as arguments")
+            message(
+                name, "the function uses a traced value from around it", "a closure", "all traced values as arguments"
+            )
         )
 
 
@@ -226,7 +228,9 @@ class _VjpCall(_FunctionCall):
         def output(*parts: Any) -> Any:
             result = self.rule.fwd(*self.whole(parts))
             if not isinstance(result, tuple) or len(result) != 2:
-                raise TypeError(message("custom_vjp", "fwd returned no pair", type(result).__name__, "(output, residuals)"))
+                raise TypeError(
+                    message("custom_vjp", "fwd returned no pair", type(result).__name__, "(output, residuals)")
+                )
             residuals.append(result[1])
             return result[0]
 
@@ -237,12 +241,20 @@ class _VjpCall(_FunctionCall):
         found = self.rule.bwd(*self.fixed, residuals, cotangent)
         parts = self.arguments(args)
         if not isinstance(found, (tuple, list)) or len(found) != len(parts):
-            got = f"{type(found).__name__} of {len(found)}" if isinstance(found, (tuple, list)) else type(found).__name__
-            raise TypeError(message("custom_vjp", "bwd must return one cotangent per argument", got, f"a tuple of {len(parts)}"))
+            got = (
+                f"{type(found).__name__} of {len(found)}" if isinstance(found, (tuple, list)) else type(found).__name__
+            )
+            raise TypeError(
+                message("custom_vjp", "bwd must return one cotangent per argument", got, f"a tuple of {len(parts)}")
+            )
         result: list[Any] = []
         for k, (part, c) in enumerate(zip(parts, found, strict=True)):
             leaves, tree = tree_flatten(part)
-            cts = [None] * len(leaves) if c is None else tree.flatten_up_to(c, op="custom_vjp", names=("the argument", "the cotangent"))
+            cts = (
+                [None] * len(leaves)
+                if c is None
+                else tree.flatten_up_to(c, op="custom_vjp", names=("the argument", "the cotangent"))
+            )
             for x, ct in zip(leaves, cts, strict=True):
                 value = None if ct is None else value_of(ct, "custom_vjp")
                 if value is not None and value.shape != x.shape:
@@ -320,7 +332,9 @@ class _JvpCall(_FunctionCall):
     def _rule(self, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         result = self.rule.jvp(*self.fixed, self.arguments(args), self.arguments(tangents))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise TypeError(message("custom_jvp", "the rule returned no pair", type(result).__name__, "(output, tangent)"))
+            raise TypeError(
+                message("custom_jvp", "the rule returned no pair", type(result).__name__, "(output, tangent)")
+            )
         outs, self.out_tree = flatten_output(result[0], "custom_jvp")
         dots = self.out_tree.flatten_up_to(result[1], op="custom_jvp", names=("the output", "its tangent"))
         values = [value_of(d, "custom_jvp") for d in dots]

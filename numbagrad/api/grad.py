@@ -69,7 +69,8 @@ def value_and_grad(
         (value,) = tape.values()
         cotangents = tape.back([np.ones((), value.dtype)], release=True)
         grads = [
-            Array(_gradient(g, v) if v.dtype.kind in "fc" else np.zeros(v.shape)) for g, v in zip(cotangents, split.values, strict=True)
+            Array(_gradient(g, v) if v.dtype.kind in "fc" else np.zeros(v.shape))
+            for g, v in zip(cotangents, split.values, strict=True)
         ]
         result = split.result(grads)
         if has_aux:
@@ -94,7 +95,9 @@ def _scalar_output(out: Any, holomorphic: bool) -> Any:
         raise TypeError(message("grad", "the output is not a scalar", f"shape {value.shape}", "shape ()", step))
     if holomorphic:
         if value.dtype.kind != "c":
-            raise TypeError(message("grad", "holomorphic=True, but the output is not complex", value.dtype, "a complex scalar"))
+            raise TypeError(
+                message("grad", "holomorphic=True, but the output is not complex", value.dtype, "a complex scalar")
+            )
     elif value.dtype.kind == "c":
         step = "Take .real, or pass holomorphic=True for the complex derivative."
         raise TypeError(message("grad", "the output is not a real scalar", value.dtype, "a real scalar", step))
@@ -239,5 +242,3 @@ def hvp(fun: Function, primals: Any, tangents: Any) -> Any:
     gradient = grad(fun, tuple(range(len(points))))
     result = jvp(gradient, points, directions)[1]
     return result[0] if single else result
-
-

@@ -116,7 +116,8 @@ def jacfwd(
                 for j, t in enumerate(recording.play(tangents, ends)):
                     columns[j][i].append(Array(lower(t, recording)))
         blocks = [
-            [_stack(columns[j][i], out, v, len(out.shape)) for i, v in enumerate(values)] for j, out in enumerate(outputs)
+            [_stack(columns[j][i], out, v, len(out.shape)) for i, v in enumerate(values)]
+            for j, out in enumerate(outputs)
         ]
         result = run.assemble(blocks)
         return (result, strip(run.aux, trace)) if has_aux else result

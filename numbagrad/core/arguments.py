@@ -35,7 +35,9 @@ def from_numpy(x: ndarray, op: str) -> ndarray:
         x = x.astype(check_dtype(op, x.dtype))
     if x.__class__ is not ndarray:
         if isinstance(x, np.ma.MaskedArray):
-            raise TypeError(message(op, "masked arrays are not supported", "a masked array", "x.filled(...) or where()"))
+            raise TypeError(
+                message(op, "masked arrays are not supported", "a masked array", "x.filled(...) or where()")
+            )
         x = x.view(ndarray)
     if any(s % x.itemsize for s in x.strides):
         x = x.copy()

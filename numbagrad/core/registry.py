@@ -125,7 +125,13 @@ class Linear(Primitive):
     kind = "linear"
 
     def __init__(
-        self, name: str, kernels: dict[str, str], transpose: Rule, *, linear_in: tuple[int, ...] | None = (0,), **rest: Any
+        self,
+        name: str,
+        kernels: dict[str, str],
+        transpose: Rule,
+        *,
+        linear_in: tuple[int, ...] | None = (0,),
+        **rest: Any,
     ) -> None:
         super().__init__(name, kernels, **rest)
         self.transpose = transpose

@@ -36,9 +36,7 @@ class Tape:
         """Cotangents of the inputs; None where there is no dependence."""
         watched = [b for b in self.boxes if isinstance(b, TapeBox) and b.trace is self.trace]
         found = iter(walk(self.outputs, cotangents, watched, release))
-        return [
-            next(found) if isinstance(b, TapeBox) and b.trace is self.trace else None for b in self.boxes
-        ]
+        return [next(found) if isinstance(b, TapeBox) and b.trace is self.trace else None for b in self.boxes]
 
 
 def lower(value: Any, trace: Trace) -> Any:

@@ -287,9 +287,7 @@ def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Is
     """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf)
     paths, leaves = [path for path, _ in pairs], [leaf for _, leaf in pairs]
-    return tree_unflatten(
-        treedef, list(map(f, paths, *_columns("tree_map_with_path", leaves, treedef, rest)))
-    )
+    return tree_unflatten(treedef, list(map(f, paths, *_columns("tree_map_with_path", leaves, treedef, rest))))
 
 
 _no_initializer = object()
@@ -364,9 +362,7 @@ def tree_transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree
     for sub in subtrees:
         leaves, treedef = tree_flatten(sub)
         if treedef != inner_treedef:
-            raise _mismatch(
-                op, difference(inner_treedef.spec, treedef.spec, True), ("inner_treedef", "a subtree")
-            )
+            raise _mismatch(op, difference(inner_treedef.spec, treedef.spec, True), ("inner_treedef", "a subtree"))
         rows.append(leaves)
     columns = [[row[i] for row in rows] for i in range(inner_treedef.num_leaves)]
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
@@ -396,9 +392,7 @@ def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef:
 
 def _mismatch(op: str, found: Difference, names: tuple[str, str]) -> ValueError:
     if found is None:  # the containers' own flatten functions gave two answers for one tree
-        return ValueError(
-            f"{op}: trees differ in structure: got a tree that changes; needed one that does not."
-        )
+        return ValueError(f"{op}: trees differ in structure: got a tree that changes; needed one that does not.")
     path, a, b = found
     place = f"at {keystr(path)}" if path else "at the top"
     return ValueError(
@@ -463,7 +457,5 @@ class Partial(functools.partial):  # type: ignore[type-arg]  # mypy and Python 3
         return super().__new__(cls, func, *args, **kwargs)
 
 
-register_pytree_node(
-    Partial, lambda p: ((p.args, p.keywords), p.func), lambda func, xs: Partial(func, *xs[0], **xs[1])
-)
+register_pytree_node(Partial, lambda p: ((p.args, p.keywords), p.func), lambda func, xs: Partial(func, *xs[0], **xs[1]))
 _TUPLE: Any = kinds[tuple]

@@ -37,9 +37,7 @@ class Kind:
         return kind_of, (self.cls,)
 
 
-Spec: TypeAlias = (
-    tuple[Kind, Any, tuple[Any, ...]] | None
-)  # a structure: (kind, aux, children), None for a leaf
+Spec: TypeAlias = tuple[Kind, Any, tuple[Any, ...]] | None  # a structure: (kind, aux, children), None for a leaf
 Difference: TypeAlias = tuple[tuple[Any, ...], Spec, Spec] | None  # key path, part of a, part of b
 
 kinds: dict[type, Kind | None] = {}  # every type seen so far; None: a leaf
@@ -234,11 +232,7 @@ def _add(kind: Kind) -> None:
 
 
 _add(Kind(type(None), lambda x: ((), None), lambda aux, xs: None, _flat_keys, lambda aux, parts: "None"))
-_add(
-    Kind(
-        list, lambda x: (x, None), lambda aux, xs: xs, _index_keys, lambda aux, parts: f"[{', '.join(parts)}]"
-    )
-)
+_add(Kind(list, lambda x: (x, None), lambda aux, xs: xs, _index_keys, lambda aux, parts: f"[{', '.join(parts)}]"))
 _add(
     Kind(
         tuple,

@@ -176,9 +176,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, preferred_element_ty
     (5, 2, 4)
     """
     (x, y), _ = promote((lhs, rhs), "dot_general")
-    pairs = [
-        tuple(_axes(axes, len(v.shape)) for axes, v in zip(group, (x, y))) for group in dimension_numbers
-    ]
+    pairs = [tuple(_axes(axes, len(v.shape)) for axes, v in zip(group, (x, y))) for group in dimension_numbers]
     for a, b in pairs:
         if [x.shape[k] for k in a] != [y.shape[k] for k in b]:
             got = f"{x.shape} and {y.shape} over {a}, {b}"

@@ -160,9 +160,7 @@ def log_sigmoid(x: Any) -> Array:
 
 _hard_sigmoid = composed("hard_sigmoid", _select(_x <= -3, 0, _select(_x >= 3, 1, (_x + 3) * (1 / 6))), 1, "float", "")
 _hard_tanh = composed("hard_tanh", _select(_x <= -1, -1, _select(_x >= 1, 1, _x)), 1, "arithmetic", "")
-_hard_silu = composed(
-    "hard_silu", _select(_x <= -3, 0, _select(_x >= 3, _x, _x * (_x + 3) * (1 / 6))), 1, "float", ""
-)
+_hard_silu = composed("hard_silu", _select(_x <= -3, 0, _select(_x >= 3, _x, _x * (_x + 3) * (1 / 6))), 1, "float", "")
 
 
 def hard_sigmoid(x: Any) -> Array:

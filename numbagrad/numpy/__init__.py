@@ -3,8 +3,10 @@
 import numpy as _numpy
 
 from numbagrad.core.array import Array as ndarray
-from numbagrad.numpy import linalg
-from numbagrad.numpy import methods  # gives Array its operators
+from numbagrad.numpy import (
+    linalg,
+    methods,  # gives Array its operators
+)
 from numbagrad.numpy.calculus import *
 from numbagrad.numpy.creation import *
 from numbagrad.numpy.elementwise import *

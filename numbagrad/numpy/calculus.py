@@ -103,7 +103,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """Piecewise linear interpolation through (xp, fp), xp ascending; differentiable in x, xp and fp."""
     v, points, heights = _float(x), _float(xp), _float(fp)
     if points.ndim != 1 or points.shape != heights.shape or points.size == 0:
-        raise ValueError(message("interp", "points do not match", f"{points.shape}, {heights.shape}", "equal 1-d shapes"))
+        raise ValueError(
+            message("interp", "points do not match", f"{points.shape}, {heights.shape}", "equal 1-d shapes")
+        )
     if period is not None:
         v, points = v % period, points % period
         order = np.argsort(concrete_array(points), kind="stable")

@@ -45,7 +45,9 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None =
     if dtype is not None:
         value = convert(value, check_dtype("asarray", dtype))
     if copy is False and not isinstance(a, Array) and not (value is a or getattr(value, "base", None) is not None):
-        raise ValueError(message("asarray", "cannot be made without a copy", type(a).__name__, "a NumPy array of a supported dtype"))
+        raise ValueError(
+            message("asarray", "cannot be made without a copy", type(a).__name__, "a NumPy array of a supported dtype")
+        )
     if copy is None or copy:
         value = own(value, a)
     return Array(value)
@@ -143,8 +145,15 @@ def _number(x: Any) -> Any:
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
-    *, device: Any = None,
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """num values evenly from start to stop, differentiable in both."""
     _on(device, "linspace")

@@ -39,7 +39,9 @@ _BYTES = ("square", "power", "floor_divide", "remainder", "fmod")
 
 def _compare(dtype: np.dtype, name: str) -> np.dtype:
     if dtype.kind == "c" and name.startswith(("less", "greater")):
-        raise TypeError(message(name, "complex numbers have no order", dtype, "a real dtype", "Compare abs(x) or x.real."))
+        raise TypeError(
+            message(name, "complex numbers have no order", dtype, "a real dtype", "Compare abs(x) or x.real.")
+        )
     return dtype
 
 
@@ -97,7 +99,9 @@ def rebind(target: Array, result: Array, op_name: str) -> Array:
     if value.dtype != target.dtype:
         if not np.can_cast(value.dtype, target.dtype, "same_kind"):
             raise TypeError(
-                message(op_name, "the result's dtype does not fit in place", value.dtype, target.dtype, "Use x = x + y.")
+                message(
+                    op_name, "the result's dtype does not fit in place", value.dtype, target.dtype, "Use x = x + y."
+                )
             )
         value = convert(value, target.dtype)
     target._value = value
@@ -154,12 +158,13 @@ logaddexp2 = composed(
 )
 heaviside = composed(
     "heaviside",
-    ATOMS["select"](ATOMS["equal"](_x, 0), _y, ATOMS["select"](_x > 0, 1 + 0 * _x, ATOMS["select"](_x < 0, 0 * _x, _x))),
+    ATOMS["select"](
+        ATOMS["equal"](_x, 0), _y, ATOMS["select"](_x > 0, 1 + 0 * _x, ATOMS["select"](_x < 0, 0 * _x, _x))
+    ),
     2,
     "float",
     "0 for x < 0, 1 for x > 0, y at 0.",
 )
-
 
 
 def _complex_aware(real_name: str, complex_name: str) -> Callable[..., Array]:
@@ -285,7 +290,9 @@ def power(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
         raise ValueError(
             message("power", "an integer to a negative integer power", "a negative exponent", "a float base")
         )
-    return store(Array(op("power")(*(convert(v, np.dtype(np.int8)) if common == BOOL else v for v in values))), out, "power")
+    return store(
+        Array(op("power")(*(convert(v, np.dtype(np.int8)) if common == BOOL else v for v in values))), out, "power"
+    )
 
 
 pow = power

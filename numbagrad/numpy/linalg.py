@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numbagrad.core.array import Array
 from numbagrad.core.arguments import value_of
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy.creation import eye
 from numbagrad.numpy.products import cross, diagonal, matmul, outer, tensordot, trace, vecdot
@@ -67,9 +67,7 @@ def multi_dot(arrays: Sequence[Any]) -> Array:
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
-            options = [
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
-            ]
+            options = [(cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
             cost[i][j], cut[i][j] = min(options)
 
     def product(i: int, j: int) -> Array:

@@ -77,7 +77,9 @@ def _attach_operators() -> None:
         if bitwise:
             plain = _slow(function, False)
         setattr(Array, f"__{short}__", plain)
-        setattr(Array, f"__r{short}__", _slow(function, True) if bitwise else _operator(atom_name, function, True, floating))
+        setattr(
+            Array, f"__r{short}__", _slow(function, True) if bitwise else _operator(atom_name, function, True, floating)
+        )
         setattr(Array, f"__i{short}__", _in_place(plain, f"x {SYMBOLS[short]}= y"))
     for short, atom_name in COMPARE.items():
         setattr(Array, f"__{short}__", _operator(atom_name, getattr(ufuncs, atom_name), False, False))
@@ -85,7 +87,12 @@ def _attach_operators() -> None:
         setattr(Array, f"__{short}__", _slow(function, False))
         setattr(Array, f"__r{short}__", _slow(function, True))
         setattr(Array, f"__i{short}__", _in_place(_slow(function, False), f"x {SYMBOLS[short]}= y"))
-    for short, function in {"neg": ufuncs.negative, "pos": ufuncs.positive, "abs": ew.absolute, "invert": ufuncs.invert}.items():
+    for short, function in {
+        "neg": ufuncs.negative,
+        "pos": ufuncs.positive,
+        "abs": ew.absolute,
+        "invert": ufuncs.invert,
+    }.items():
         setattr(Array, f"__{short}__", _unary(function))
 
 
@@ -153,7 +160,9 @@ def _attach_methods() -> None:
     special = (_getitem, _setitem, _iter, _contains)
     named: dict[str, Any] = {f"__{f.__name__[1:]}__": f for f in special}
     named |= {f.__name__: f for f in (astype, reshape, transpose, to_device)}
-    named |= {name: getattr(reductions, name) for name in "sum prod max min any all argmax argmin mean var std ptp".split()}
+    named |= {
+        name: getattr(reductions, name) for name in "sum prod max min any all argmax argmin mean var std ptp".split()
+    }
     named |= {name: getattr(shaping, name) for name in "ravel squeeze swapaxes repeat".split()}
     named |= {"flatten": shaping.ravel, "dot": products.dot, "trace": products.trace, "diagonal": products.diagonal}
     named |= {"clip": ew.clip, "round": ew.round, "conj": ew.conj, "conjugate": ew.conj, "copy": creation.copy}
@@ -202,7 +211,9 @@ def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         x, y = (creation.asarray(v) for v in inputs)
         return _ours(ufunc.__name__)(x.reshape(x.shape + (1,) * y.ndim), y)
     raise TypeError(
-        message(f"np.{ufunc.__name__}", f"{method} is not available on Arrays", kwargs or "no options", "numbagrad.numpy's")
+        message(
+            f"np.{ufunc.__name__}", f"{method} is not available on Arrays", kwargs or "no options", "numbagrad.numpy's"
+        )
     )
 
 
@@ -220,7 +231,13 @@ def _plain(x: Any, name: str) -> Any:
     if isinstance(x, Array):
         if isinstance(x._value, Box):
             raise TracerConversionError(
-                message(f"np.{name}", "a traced value cannot be written into a NumPy array", repr(x), "an Array", "Use numbagrad.numpy.")
+                message(
+                    f"np.{name}",
+                    "a traced value cannot be written into a NumPy array",
+                    repr(x),
+                    "an Array",
+                    "Use numbagrad.numpy.",
+                )
             )
         return x._value
     return x
@@ -241,7 +258,13 @@ def _array_function(self: Array, func: Any, types: Any, args: Any, kwargs: Any) 
     function = getattr(holder, func.__name__, None)
     if function is None:
         raise TypeError(
-            message(f"np.{func.__name__}", "not available on Arrays", "an Array", "a NumPy array", "Convert with np.asarray(x).")
+            message(
+                f"np.{func.__name__}",
+                "not available on Arrays",
+                "an Array",
+                "a NumPy array",
+                "Convert with np.asarray(x).",
+            )
         )
     kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}
     out = kwargs.get("out")

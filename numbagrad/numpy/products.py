@@ -74,7 +74,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Array:
         return ew.store(ew.call("multiply", Array(x), Array(y)), out, "dot")
     k = max(0, len(y.shape) - 2)
     if x.shape[-1] != y.shape[k]:
-        raise ValueError(message("dot", "inner lengths differ", f"{x.shape} and {y.shape}", f"{x.shape[-1]} == {y.shape[k]}"))
+        raise ValueError(
+            message("dot", "inner lengths differ", f"{x.shape} and {y.shape}", f"{x.shape[-1]} == {y.shape[k]}")
+        )
     return ew.store(_product(x, y, ((len(x.shape) - 1,), (k,))), out, "dot")
 
 
@@ -124,7 +126,14 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     ax = tuple(normalize_axis(k, nx, "tensordot") for k in first)
     ay = tuple(normalize_axis(k, ny, "tensordot") for k in second)
     if [x.shape[k] for k in ax] != [y.shape[k] for k in ay]:
-        raise ValueError(message("tensordot", "lengths of the summed axes differ", f"{x.shape} over {ax}, {y.shape} over {ay}", "equal lengths"))
+        raise ValueError(
+            message(
+                "tensordot",
+                "lengths of the summed axes differ",
+                f"{x.shape} over {ax}, {y.shape} over {ay}",
+                "equal lengths",
+            )
+        )
     return _product(x, y, (ax, ay))
 
 
@@ -215,14 +224,18 @@ def _parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[l
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise ValueError(message("einsum", "operands do not match the subscripts", f"{len(shapes)} for {subscripts!r}", len(terms)))
+        raise ValueError(
+            message("einsum", "operands do not match the subscripts", f"{len(shapes)} for {subscripts!r}", len(terms))
+        )
     spare = [c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBA" if c not in text]
     widths = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
     widest = max((w for t, w in zip(terms, widths, strict=True) if "..." in t), default=0)
     dots = "".join(spare[:widest])[::-1]
     for k, (term, width, shape) in enumerate(zip(terms, widths, shapes, strict=True)):
         if (width != 0 and "..." not in term) or width < 0:
-            raise ValueError(message("einsum", "wrong number of axes", f"shape {shape} for {term!r}", "one letter per axis"))
+            raise ValueError(
+                message("einsum", "wrong number of axes", f"shape {shape} for {term!r}", "one letter per axis")
+            )
         terms[k] = term.replace("...", dots[len(dots) - width :])
     if not arrow:
         joined = "".join(terms)
@@ -269,7 +282,9 @@ def _contract(left: tuple[Any, str], right: tuple[Any, str], keep: set[str]) -> 
     for shape, term in ((x.shape, s), (y.shape, t)):
         for n, c in zip(shape, term, strict=True):
             if lengths.setdefault(c, n) not in (n, 1) and n != 1:
-                raise ValueError(message("einsum", f"lengths of {c!r} differ", f"{lengths[c]} and {n}", "equal lengths"))
+                raise ValueError(
+                    message("einsum", f"lengths of {c!r} differ", f"{lengths[c]} and {n}", "equal lengths")
+                )
             lengths[c] = max(lengths[c], n) if 0 not in (n, lengths[c]) else 0
     x, y = (_stretch(v, term, lengths, other) for v, term, other in ((x, s, t), (y, t, s)))
     batch = [c for c in s if c in t and c in keep]

@@ -33,7 +33,9 @@ def normalize_axis(axis: Any, ndim: int, name: str) -> int:
     try:
         k = operator.index(axis)
     except TypeError:
-        raise TypeError(message(name, "an axis must be an integer", repr(axis), "an int, a tuple of ints or None")) from None
+        raise TypeError(
+            message(name, "an axis must be an integer", repr(axis), "an int, a tuple of ints or None")
+        ) from None
     if not -ndim <= k < ndim:
         raise np.exceptions.AxisError(message(name, "axis out of range", k, f"{-ndim} to {ndim - 1} for {ndim} axes"))
     return k % ndim
@@ -148,7 +150,9 @@ def _ordered(value: Any, name: str) -> None:
 
 def _empty(value: Any, name: str) -> None:
     raise ValueError(
-        message(name, "an empty axis has no such element", f"shape {value.shape}", "at least one element", "Pass initial=.")
+        message(
+            name, "an empty axis has no such element", f"shape {value.shape}", "at least one element", "Pass initial=."
+        )
     )
 
 
@@ -192,14 +196,18 @@ def _arg(name: str, primitive: Any) -> Any:
         return _finish(primitive(value, axis=k), axes, ndim, keepdims, out, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Index of the first {name[3:]}imum along an axis (of the flat array); the first nan counts as one."
+    function.__doc__ = (
+        f"Index of the first {name[3:]}imum along an axis (of the flat array); the first nan counts as one."
+    )
     return function
 
 
 argmax, argmin = _arg("argmax", prims.argmax), _arg("argmin", prims.argmin)
 
 
-def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None) -> Array:
+def mean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
     """Arithmetic mean over axes; integers in float64. Empty: nan."""
     value = value_of(a, "mean")
     axes = normalize_axes(axis, len(value.shape), "mean")
@@ -230,8 +238,15 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
 
 
 def var(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-    *, mean: Any = None, correction: float | None = None,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Array:
     """Variance over axes with `ddof` degrees of freedom taken off; real for complex input."""
     value = value_of(a, "var")
@@ -248,8 +263,15 @@ _mean = mean
 
 
 def std(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-    *, mean: Any = None, correction: float | None = None,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Array:
     """Square root of the variance. Derivative 0 where all elements are equal."""
     variance = var(a, axis, dtype, None, ddof, keepdims, mean=mean, correction=correction)
@@ -327,7 +349,9 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepd
     return ew.store(sum(x, axis, dtype, None, keepdims) / ew.convert_like(n, x), out, "nanmean")
 
 
-def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False) -> Array:
+def nanvar(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Array:
     """Variance of what is not nan."""
     x, missing = _without_nan(a, 0, "nanvar")
     if missing is None:
@@ -339,7 +363,9 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: 
     return ew.store(sum(squares, axis, dtype, None, keepdims) / left, out, "nanvar")
 
 
-def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False) -> Array:
+def nanstd(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Array:
     """Standard deviation of what is not nan."""
     return ew.store(ew.call_internal("norm_sqrt", nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
 

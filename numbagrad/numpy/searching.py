@@ -68,7 +68,9 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str = "
     index = np.asarray(_numbers(indices, "an index"))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
     if index.ndim != x.ndim:
-        raise ValueError(message("take_along_axis", "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes"))
+        raise ValueError(
+            message("take_along_axis", "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes")
+        )
     return Array(x.at[_along(x, index, k)].get(mode="fill" if mode == "fill" else mode)._value)
 
 
@@ -109,7 +111,9 @@ def extract(condition: Any, arr: Any) -> Array:
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Per element the choice of the first condition that holds, else the default."""
     if len(condlist) != len(choicelist) or not condlist:
-        raise ValueError(message("select", "conditions and choices", f"{len(condlist)}, {len(choicelist)}", "as many of each"))
+        raise ValueError(
+            message("select", "conditions and choices", f"{len(condlist)}, {len(choicelist)}", "as many of each")
+        )
     values, _ = promote([*choicelist, default], "select")
     result = Array(values[-1])
     for condition, choice in zip(condlist[::-1], values[-2::-1], strict=True):
@@ -135,10 +139,18 @@ def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise")
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any) -> Array:
     """Per element the function (or constant) of the last condition that holds; one more function for the rest."""
     v = Array(value_of(x))
-    conditions = [condlist] if np.ndim(condlist) == np.ndim(v._value) and not isinstance(condlist, (list, tuple)) else list(condlist)
+    conditions = (
+        [condlist]
+        if np.ndim(condlist) == np.ndim(v._value) and not isinstance(condlist, (list, tuple))
+        else list(condlist)
+    )
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
-        raise ValueError(message("piecewise", "functions and conditions", f"{len(functions)}, {len(conditions)}", "as many, or one more"))
+        raise ValueError(
+            message(
+                "piecewise", "functions and conditions", f"{len(functions)}, {len(conditions)}", "as many, or one more"
+            )
+        )
     result = v * 0
     if len(functions) == len(conditions) + 1:
         rest = functions.pop()
@@ -170,7 +182,9 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
 
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Array:
     """Whether elements are among others."""
-    return Array(np.asarray(np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert)))
+    return Array(
+        np.asarray(np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert))
+    )
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -100,7 +101,9 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     src = [normalize_axis(k, ndim, "moveaxis") for k in _ints(source, "moveaxis")]
     dst = [normalize_axis(k, ndim, "moveaxis") for k in _ints(destination, "moveaxis")]
     if len(src) != len(dst):
-        raise ValueError(message("moveaxis", "different numbers of axes", f"{source}, {destination}", "as many of each"))
+        raise ValueError(
+            message("moveaxis", "different numbers of axes", f"{source}, {destination}", "as many of each")
+        )
     order = [k for k in range(ndim) if k not in src]
     for d, s in sorted(zip(dst, src, strict=True)):
         order.insert(d, s)
@@ -118,7 +121,11 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 def expand_dims(a: Any, axis: Any) -> Array:
     """New axes of length 1 at the given places of the result."""
     value = value_of(a, "expand_dims")
-    axes = normalize_axes(axis if isinstance(axis, (tuple, list)) else (axis,), len(value.shape) + len(_ints(axis, "expand_dims")), "expand_dims")
+    axes = normalize_axes(
+        axis if isinstance(axis, (tuple, list)) else (axis,),
+        len(value.shape) + len(_ints(axis, "expand_dims")),
+        "expand_dims",
+    )
     return Array(bc.expand_axes(value, axes, len(value.shape) + len(axes)))
 
 
@@ -143,7 +150,9 @@ def broadcast_to(a: Any, /, shape: Any) -> Array:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(message("broadcast_to", "shapes do not broadcast", f"{value.shape} to {target}", "equal or 1 per axis"))
+        raise ValueError(
+            message("broadcast_to", "shapes do not broadcast", f"{value.shape} to {target}", "equal or 1 per axis")
+        )
     return Array(bc.broadcast_to(value, shape=target) if value.shape != target else value)
 
 
@@ -186,7 +195,9 @@ def concatenate(arrays: Any, /, axis: int | None = 0, dtype: Any = None) -> Arra
     values, _ = promote(parts, "concatenate", None if dtype is None else check_dtype("concatenate", dtype))
     ndim = len(values[0].shape)
     if ndim == 0:
-        raise ValueError(message("concatenate", "0-d arrays have no axis", "shape ()", "at least one axis", "Use stack."))
+        raise ValueError(
+            message("concatenate", "0-d arrays have no axis", "shape ()", "at least one axis", "Use stack.")
+        )
     k = normalize_axis(axis, ndim, "concatenate")
     if len({(*v.shape[:k], *v.shape[k + 1 :]) for v in values}) > 1 or any(len(v.shape) != ndim for v in values):
         shapes = [v.shape for v in values]
@@ -250,7 +261,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     else:
         cuts = [0, *(operator.index(i) for i in indices_or_sections), n]
     lead = (slice(None),) * k
-    return [Array(x[(*lead, slice(a, b))]._value) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [Array(x[(*lead, slice(a, b))]._value) for a, b in itertools.pairwise(cuts)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -259,7 +270,15 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     if np.ndim(indices_or_sections) == 0:
         n = x.shape[normalize_axis(axis, x.ndim, "split")]
         if n % operator.index(indices_or_sections):
-            raise ValueError(message("split", "sections do not divide the axis", f"{n} into {indices_or_sections}", "equal parts", "Use array_split."))
+            raise ValueError(
+                message(
+                    "split",
+                    "sections do not divide the axis",
+                    f"{n} into {indices_or_sections}",
+                    "equal parts",
+                    "Use array_split.",
+                )
+            )
     return array_split(x, indices_or_sections, axis)
 
 
@@ -347,7 +366,9 @@ def tile(a: Any, reps: Any) -> Array:
     ndim = max(x.ndim, len(times))
     times = (1,) * (ndim - len(times)) + times
     shape = (1,) * (ndim - x.ndim) + x.shape
-    spread = broadcast_to(x.reshape([m for n in shape for m in (1, n)]), [m for t, n in zip(times, shape, strict=True) for m in (t, n)])
+    spread = broadcast_to(
+        x.reshape([m for n in shape for m in (1, n)]), [m for t, n in zip(times, shape, strict=True) for m in (t, n)]
+    )
     return reshape(spread, [t * n for t, n in zip(times, shape, strict=True)])
 
 
@@ -363,7 +384,9 @@ def _pairs(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, reflect_type: str = "even") -> Array:
+def pad(
+    array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, reflect_type: str = "even"
+) -> Array:
     """Widened at both ends of each axis; modes constant, edge, reflect, symmetric, wrap. Negative amounts crop.
 
     Derivative: of what was copied; zero to what was cropped.
@@ -400,7 +423,9 @@ def _pad_by_index(x: Array, pairs: list[tuple[int, int]], mode: str) -> Array:
     for k, (before, after) in enumerate(pairs):
         if before or after:
             if x.shape[k] == 0:
-                raise ValueError(message("pad", f"mode {mode!r} needs something to copy", f"axis {k} of length 0", "length >= 1"))
+                raise ValueError(
+                    message("pad", f"mode {mode!r} needs something to copy", f"axis {k} of length 0", "length >= 1")
+                )
             index = np.pad(np.arange(x.shape[k]), (before, after), mode=mode)  # type: ignore[call-overload]
             x = moveaxis(Array(rows_of.take(moveaxis(x, k, 0)._value, index, mode="raise")), 0, k)
     return x

@@ -7,7 +7,11 @@ from typing import Any
 from numbagrad.core.array import Array
 from numbagrad.numpy import indexing
 
-_MODES = {m: m for m in ("raise", "clip", "wrap", "fill")} | {None: "raise", "promise_in_bounds": "raise", "drop": "fill"}
+_MODES = {m: m for m in ("raise", "clip", "wrap", "fill")} | {
+    None: "raise",
+    "promise_in_bounds": "raise",
+    "drop": "fill",
+}
 
 
 class IndexUpdater:

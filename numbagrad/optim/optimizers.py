@@ -47,8 +47,13 @@ def _start(params: Any, name: str) -> Any:
         value = value_of(leaf, name)
         if value.dtype.kind != "f":
             raise TypeError(
-                message(name, "a parameter is not real floating point", value.dtype, "float32 or float64",
-                        "Keep other arrays out of params.")
+                message(
+                    name,
+                    "a parameter is not real floating point",
+                    value.dtype,
+                    "float32 or float64",
+                    "Keep other arrays out of params.",
+                )
             )
         return Array(np.zeros(value.shape, value.dtype))
 
@@ -169,9 +174,7 @@ def adam(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) ->
     return _adam("adam", learning_rate, b1, b2, eps, 0.0)
 
 
-def adamw(
-    learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-4
-) -> Optimizer:
+def adamw(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-4) -> Optimizer:
     """Adam with decoupled weight decay: p moves by rate * weight_decay * p too. Source: Loshchilov, Hutter 2017."""
     return _adam("adamw", learning_rate, b1, b2, eps, weight_decay)
 

@@ -14,7 +14,9 @@ def _free(ndim: int, contract: Axes, batch: Axes) -> list[int]:
     return [k for k in range(ndim) if k not in contract and k not in batch]
 
 
-def _transpose_operand(g: Any, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], which: int) -> Any:
+def _transpose_operand(
+    g: Any, x: Any, y: Any, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], which: int
+) -> Any:
     """Cotangent of one operand: the cotangent contracted with the other over the other's free axes."""
     own, other = (x, y) if which == 0 else (y, x)
     own_contract, other_contract = contract[which], contract[1 - which]

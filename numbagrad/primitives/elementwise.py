@@ -178,8 +178,7 @@ class _Plan:
             if self.direct:
                 return computed
         return [
-            computed[k] if route == "computed" else symbols[k] if route == "given" else None
-            for route, k in self.routes
+            computed[k] if route == "computed" else symbols[k] if route == "given" else None for route, k in self.routes
         ]
 
 

@@ -224,5 +224,3 @@ def rayleigh(key: Any, scale: Any = 1.0, shape: Any = None, dtype: Any = float) 
 
 def _rayleigh(u: Expr, scale: Expr) -> Expr:
     return scale * ATOMS["sqrt"](2 * _exponential(u))
-
-

@@ -226,7 +226,12 @@ def constant_parameter(x: Any, op: str) -> Any:
     value = value_of(x, op)
     if isinstance(value, Box) and value.dtype.kind in "fc":
         raise TypeError(
-            message(op, "samples have no derivative in this parameter", f"a traced {value.dtype}", "a constant",
-                    "Use stop_gradient(parameter), or a distribution made from uniform or normal.")
+            message(
+                op,
+                "samples have no derivative in this parameter",
+                f"a traced {value.dtype}",
+                "a constant",
+                "Use stop_gradient(parameter), or a distribution made from uniform or normal.",
+            )
         )
     return convert(value, np.dtype(np.float64))

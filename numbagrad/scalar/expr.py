@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 Scalar = bool | int | float | complex
 
@@ -23,7 +23,7 @@ class Expr:
     """A node: an atom applied to expressions, or an argument, or a literal. Make it by calling an atom."""
 
     __slots__ = ("args", "atom", "value")
-    _pool: dict[Any, Expr] = {}
+    _pool: ClassVar[dict[Any, Expr]] = {}
 
     atom: Atom | None  # None for arguments and literals
     args: tuple[Expr, ...]

@@ -35,7 +35,10 @@ NAMES = {
     "complex128": "c128",
 }
 KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-_REAL: dict[np.dtype, np.dtype] = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_REAL: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
 _COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
 BOOL = np.dtype(bool)
 _REAL_CODE = re.compile(r"simd\.|func\.|double\.|\bmath\.|[<>]")  # code for any type that has no complex meaning
@@ -99,9 +102,7 @@ class Body:
         assert atom is not None
         dtype = operand_dtype(atom, [self.types[a] for a in node.args])
         operands = [
-            names[a]
-            if a in names
-            else literal(a.literal, BOOL if atom.name == "select" and k == 0 else dtype)
+            names[a] if a in names else literal(a.literal, BOOL if atom.name == "select" and k == 0 else dtype)
             for k, a in enumerate(node.args)
         ]
         code = atom.code.get(KINDS[dtype.kind], atom.code.get("*"))

@@ -59,9 +59,7 @@ kl_div = composed(
 )
 logit = composed(
     "logit",
-    ATOMS["select"](
-        ATOMS["absolute"](_x - 0.5) < 0.25, 2 * ATOMS["arctanh"](2 * _x - 1), _log(_x) - _log1p(-_x)
-    ),
+    ATOMS["select"](ATOMS["absolute"](_x - 0.5) < 0.25, 2 * ATOMS["arctanh"](2 * _x - 1), _log(_x) - _log1p(-_x)),
     1,
     "float",
     """log(x / (1 - x)), accurate near 0, 1/2 and 1.
@@ -71,9 +69,7 @@ logit = composed(
     Array(4., dtype=float64)
     """,
 )
-betaln = composed(
-    "betaln", _lgamma(_x) + _lgamma(_y) - _lgamma(_x + _y), 2, "float", "log|B(x, y)| (DLMF 5.12.1)."
-)
+betaln = composed("betaln", _lgamma(_x) + _lgamma(_y) - _lgamma(_x + _y), 2, "float", "log|B(x, y)| (DLMF 5.12.1).")
 
 
 def beta(x: Any, y: Any) -> Array:

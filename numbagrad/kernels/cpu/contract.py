@@ -11,9 +11,7 @@ from numbagrad.kernels.cpu import pool
 Axes = tuple[int, ...]
 
 
-def dot_general(
-    x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]
-) -> np.ndarray:
+def dot_general(x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]) -> np.ndarray:
     """Result axes: batch, free of x, free of y."""
     (x_contract, y_contract), (x_batch, y_batch) = contract, batch
     x_free = [k for k in range(x.ndim) if k not in x_contract and k not in x_batch]

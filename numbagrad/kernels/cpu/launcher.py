@@ -32,7 +32,11 @@ def _c_functions() -> dict[int, int]:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     table = api.PyCapsule_GetPointer(_multiarray_umath._ARRAY_API, None)
-    functions = {layout.K_INCREF: api.Py_IncRef, layout.K_TUPLE: api.PyTuple_New, layout.K_SET_ITEM: api.PyTuple_SetItem}
+    functions = {
+        layout.K_INCREF: api.Py_IncRef,
+        layout.K_TUPLE: api.PyTuple_New,
+        layout.K_SET_ITEM: api.PyTuple_SetItem,
+    }
     found = {word: ctypes.cast(f, ctypes.c_void_p).value or 0 for word, f in functions.items()}
     found[layout.K_EMPTY] = ctypes.c_void_p.from_address(table + 8 * _ARRAY_EMPTY).value or 0
     return found
@@ -48,7 +52,12 @@ class Variant:
     """
 
     def __init__(
-        self, name: str, source: str, steps: Sequence[int] | None, outputs: int, dtypes: Sequence[np.dtype],
+        self,
+        name: str,
+        source: str,
+        steps: Sequence[int] | None,
+        outputs: int,
+        dtypes: Sequence[np.dtype],
         limit: int = config.PARALLEL_ELEMENTS,
     ) -> None:
         count = len(dtypes)

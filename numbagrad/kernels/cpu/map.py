@@ -101,9 +101,7 @@ def render(
         pointers += [f"    s{n_in + j} = strides[{n_in + j}]" for j in range(len(outputs))]
     pointers += [f"    x{k} = {_load(dtypes[k], f'p{k}[0]')}" for k in scalars]
     at = (lambda k: f"i * s{k}") if steps is None else (lambda k: "i")
-    loop = [
-        f"        x{k} = {_load(dtypes[k], f'p{k}[{at(k)}]')}" for k in used if k not in scalars
-    ]
+    loop = [f"        x{k} = {_load(dtypes[k], f'p{k}[{at(k)}]')}" for k in used if k not in scalars]
     loop += [f"        {line}" for line in body.lines]
     loop += [f"        q{j}[{at(n_in + j)}] = {result}" for j, result in enumerate(body.results)]
     formula = ", ".join(map(repr, outputs))
@@ -132,7 +130,9 @@ def _load(dtype: np.dtype, text: str) -> str:
 def _imports(body: Body, types: Sequence[str]) -> list[str]:
     text = "\n".join(body.lines + body.results)
     numba = sorted(set(re.findall(r"\b(boolean|u?int\d+|float\d+|complex\d+)\(", text)))
-    lines = [f"import {m}" for m in ("cmath", "math") if f"{m}." in text or any(f"{m}." in s for s in body.sources.values())]
+    lines = [
+        f"import {m}" for m in ("cmath", "math") if f"{m}." in text or any(f"{m}." in s for s in body.sources.values())
+    ]
     if "np." in text or any("np." in s for s in body.sources.values()):
         lines.append("import numpy as np")
     if numba:

@@ -1,10 +1,10 @@
 """The outer loops of every CPU kernel, written in Numba and compiled once per machine.
 
 `launch` is called from Python like any builtin function: `launch(*inputs, *outputs)`. It reads the arrays'
-own headers, checks that the kernel fits their memory layout and runs it: 0.1 us from Python for a small
-array, where Numba's dispatcher takes 0.3 and unpacking in Python several. `apply` makes the outputs too; for
-arrays that are not just what the kernel was made for it declines, and the caller takes the longer way. `prepare` writes the same plan
-into a job that several threads can work on; `drive` is what each of them runs. Nothing here knows any maths.
+own headers, checks that the kernel fits their memory layout and runs it: 0.1 us from Python for a small array,
+where Numba's dispatcher takes 0.3 and unpacking in Python several. `apply` makes the outputs too; for arrays that
+are not just what the kernel was made for it declines, and the caller takes the longer way. `prepare` writes the
+same plan into a job that several threads can work on; `drive` is what each of them runs. No maths here.
 
 A job is an array of words: see layout.py. Rows are claimed from an atomic counter in pieces of fixed
 size, so that a thread that is never scheduled costs nothing and results do not depend on who did what.
@@ -305,7 +305,7 @@ def reduce(self, args, nargs):
     operands = stack_operands()
     operands[0], operands[1] = words_at(args[0])[DATA], words_at(args[1])[DATA]
     n = size // rows
-    for row in range(rows):
+    for _ in range(rows):
         call_kernel(kernel[K_ADDRESS], n, operands, operands)
         operands[0] += n * kernel[K_OPERANDS + O_ITEM]
         operands[1] += kernel[K_OPERANDS + O_WORDS + O_ITEM]

@@ -37,7 +37,7 @@ from numbagrad.kernels.cpu.abi import {pointers}
 
 '''
 
-_BITS = '''def {name}(n, ptrs, strides):
+_BITS = """def {name}(n, ptrs, strides):
     out = {pointer}(ptrs, 0)
     k0, k1 = uint32(strides[2]), uint32(strides[3])
     first = (ptrs[0] - strides[1]) // {size} + strides[4]
@@ -45,7 +45,7 @@ _BITS = '''def {name}(n, ptrs, strides):
         index = first + i
         x0, x1 = threefry(k0, k1, uint32(index >> 32), uint32(index))
 {write}
-'''
+"""
 
 _WRITE = {
     "u32": "        out[i] = x0 ^ x1",

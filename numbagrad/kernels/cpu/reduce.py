@@ -70,7 +70,7 @@ from numbagrad.kernels.cpu.abi import LANE_BLOCK, {pointers}
 
 '''
 
-_ROW = '''def {function}(n, ptrs, strides):
+_ROW = """def {function}(n, ptrs, strides):
     x, out = {source}(ptrs, 0), {target}(ptrs, 1)
     total = {acc}({start})
     whole = n // {lanes}
@@ -97,9 +97,9 @@ _ROW = '''def {function}(n, ptrs, strides):
         a, v = total, {element}
         total = {acc}({combine})
     out[0] = {convert}(total)
-'''
+"""
 
-_COLUMN = '''def {function}(n, ptrs, strides):
+_COLUMN = """def {function}(n, ptrs, strides):
     x, out = {source}(ptrs, 0), {target}(ptrs, 1)
     rows, step = strides[2], strides[3]
     acc = {stack}()
@@ -114,7 +114,7 @@ _COLUMN = '''def {function}(n, ptrs, strides):
                 acc[j] = {acc}({combine})
         for j in range(width):
             out[first + j] = {convert}(acc[j])
-'''
+"""
 
 
 @cache
@@ -171,9 +171,7 @@ def reduce_rows(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
     return out
 
 
-def _rows(
-    monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], n: int, at: int, column: int
-) -> None:
+def _rows(monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int], n: int, at: int, column: int) -> None:
     address = _address(monoid, x.dtype, out.dtype, False)
     source = (x[:, at:], (x.strides[0], n * x.itemsize), 1)
     target = (out[:, column:], (out.strides[0], out.itemsize), 0)
@@ -238,9 +236,7 @@ def _merge(groups: Sequence[tuple[bool, int]]) -> list[tuple[bool, int]]:
     return merged
 
 
-def _reduce_groups(
-    monoid: Monoid, flat: np.ndarray, groups: list[tuple[bool, int]], target: np.dtype
-) -> np.ndarray:
+def _reduce_groups(monoid: Monoid, flat: np.ndarray, groups: list[tuple[bool, int]], target: np.dtype) -> np.ndarray:
     """Reduce alternating runs of kept and reduced axes, the innermost first."""
     if not any(reduced for reduced, _ in groups):
         groups = [*groups, (True, 1)]

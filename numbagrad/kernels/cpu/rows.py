@@ -65,7 +65,7 @@ def infinite_row(x, out, n, m, floor, logarithm):
 
 # Sum of a term of x[i] and y[i] in float64. Its own pass over the cached row: as a part of the loop that writes the
 # exponentials it makes both twice as slow.
-_SUM = '''@njit(error_model="numpy", _nrt=False, forceinline=True)
+_SUM = """@njit(error_model="numpy", _nrt=False, forceinline=True)
 def row_sum(x, y, n):
     lane = stack_f64()
     for j in range({lanes}):
@@ -85,7 +85,7 @@ def row_sum(x, y, n):
     return lane[0]
 
 
-'''
+"""
 
 _PRODUCT = "(float64(x[i]) * float64({factor}) if x[i] != 0 else 0.0)"  # an exact 0 is absorbing
 
@@ -98,7 +98,7 @@ _TERMS = {
 }
 
 _BODIES = {
-    "softmax": '''def {name}_{F}(n, ptrs, strides):
+    "softmax": """def {name}_{F}(n, ptrs, strides):
     x, out = {F}(ptrs, 0), {F}(ptrs, 1)
     m = row_max(x, n)
     if (m == np.inf) | (m == -np.inf):
@@ -109,8 +109,8 @@ _BODIES = {
         scale = {T}(1 / row_sum(out, out, n))
         for i in range(n):
             out[i] = out[i] * scale
-''',
-    "log_softmax": '''def {name}_{F}(n, ptrs, strides):
+""",
+    "log_softmax": """def {name}_{F}(n, ptrs, strides):
     x, out = {F}(ptrs, 0), {F}(ptrs, 1)
     m = row_max(x, n)
     if (m == np.inf) | (m == -np.inf):
@@ -121,26 +121,26 @@ _BODIES = {
         shift = {T}(log_f64(row_sum(out, out, n)))
         for i in range(n):
             out[i] = out[i] - shift
-''',
-    "softmax_pull": '''def {name}_{F}(n, ptrs, strides):
+""",
+    "softmax_pull": """def {name}_{F}(n, ptrs, strides):
     g, s, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
     mean = {T}(row_sum(g, s, n))
     for i in range(n):
         d = g[i] - mean
         out[i] = d * s[i] if d != 0 else {T}(0)
-''',
-    "log_softmax_push": '''def {name}_{F}(n, ptrs, strides):
+""",
+    "log_softmax_push": """def {name}_{F}(n, ptrs, strides):
     t, y, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
     mean = {T}(row_sum(t, y, n))
     for i in range(n):
         out[i] = t[i] - mean
-''',
-    "log_softmax_pull": '''def {name}_{F}(n, ptrs, strides):
+""",
+    "log_softmax_pull": """def {name}_{F}(n, ptrs, strides):
     g, y, out = {F}(ptrs, 0), {F}(ptrs, 1), {F}(ptrs, 2)
     whole = {T}(row_sum(g, g, n))
     for i in range(n):
         out[i] = g[i] - (whole * exp_{F}(y[i]) if whole != 0 else {T}(0))
-''',
+""",
 }
 
 

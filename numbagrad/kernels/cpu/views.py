@@ -15,7 +15,11 @@ def broadcast_to(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     """Read-only view with step 0 along new and length-1 axes."""
     extra = len(shape) - x.ndim
     steps = [s if n != 1 else 0 for s, n in zip(x.strides, x.shape, strict=True)]
-    return np.ndarray(shape, x.dtype, x, 0, (0,) * extra + tuple(steps)) if x.flags.c_contiguous else np.broadcast_to(x, shape)
+    return (
+        np.ndarray(shape, x.dtype, x, 0, (0,) * extra + tuple(steps))
+        if x.flags.c_contiguous
+        else np.broadcast_to(x, shape)
+    )
 
 
 def reshape(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:

@@ -13,7 +13,7 @@ def _comparison(name, operator, reference):
 
     compared.__doc__ = f"x {operator} y."
     ordered = operator not in ("==", "!=")
-    code = {k: f"{{0}} {operator} {{1}}" for k in ("bif" if ordered else "bifc")}
+    code = dict.fromkeys("bif" if ordered else "bifc", f"{{0}} {operator} {{1}}")
     return atom(code, name=name, result="bool", rule="compare", reference=reference, domain="ties")(compared)
 
 

@@ -75,8 +75,8 @@ uniform = family(
 cauchy = family(
     "cauchy",
     "Cauchy with median loc and half-width scale.",
-    logpdf=lambda z: -math.log(math.pi) - _select(
-        ATOMS["absolute"](z) > 1e8, 2 * _log(ATOMS["absolute"](z)), _log1p(z * z)
+    logpdf=lambda z: (
+        -math.log(math.pi) - _select(ATOMS["absolute"](z) > 1e8, 2 * _log(ATOMS["absolute"](z)), _log1p(z * z))
     ),
     cdf=lambda z: (1 / math.pi) * ATOMS["arctan2"](0 * z + 1, -z),
     sf=lambda z: (1 / math.pi) * ATOMS["arctan2"](0 * z + 1, z),
@@ -96,8 +96,9 @@ beta = family(
 t = family(
     "t",
     "Student's t with df degrees of freedom.",
-    logpdf=lambda z, df: _lgamma(0.5 * (df + 1)) - _lgamma(0.5 * df) - 0.5 * _log(math.pi * df)
-    - 0.5 * (df + 1) * _log1p(z * z / df),
+    logpdf=lambda z, df: (
+        _lgamma(0.5 * (df + 1)) - _lgamma(0.5 * df) - 0.5 * _log(math.pi * df) - 0.5 * (df + 1) * _log1p(z * z / df)
+    ),
 )
 
 
@@ -106,15 +107,11 @@ def _whole(k: Expr, inside: Expr) -> Expr:
     return _select(outside, _NOWHERE, inside)
 
 
-poisson = counting(
-    "poisson", "Poisson of rate mu.", lambda k, mu: _whole(k, _xlogy(k, mu) - _lgamma(k + 1) - mu)
-)
+poisson = counting("poisson", "Poisson of rate mu.", lambda k, mu: _whole(k, _xlogy(k, mu) - _lgamma(k + 1) - mu))
 bernoulli = counting(
     "bernoulli",
     "1 with probability p, else 0.",
-    lambda k, p: _select(
-        ATOMS["equal"](k, 1), _log(p), _select(ATOMS["equal"](k, 0), _log1p(-p), _NOWHERE)
-    ),
+    lambda k, p: _select(ATOMS["equal"](k, 1), _log(p), _select(ATOMS["equal"](k, 0), _log1p(-p), _NOWHERE)),
 )
 
 __all__ = [
