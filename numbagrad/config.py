@@ -10,9 +10,10 @@ import os
 import sys
 from pathlib import Path
 
-# A parallel launch costs about 20 us (waking a sleeping worker), so it pays from some 50 us of work on:
-# 128k elements of a memory-bound map.
-PARALLEL_ELEMENTS = 1 << 17
+# A worker that sleeps takes some 50 us to come, so a second thread pays from some 100 us of work on: half a million
+# elements of a memory-bound map, fewer where an element costs more (exponentials and the like).
+PARALLEL_ELEMENTS = 1 << 19
+PARALLEL_COSTLY = 1 << 17
 
 # Pieces handed to threads. Fixed, never a function of the thread count: results must not depend on it.
 CHUNK_ELEMENTS = 1 << 15

@@ -63,12 +63,13 @@ def meet(task: Task) -> Met:
 
 
 def _native(name: str, dtype: np.dtype) -> None:
-    """The three native functions that every other kernel is run by."""
+    """The native functions that every other kernel is run by."""
     from numbagrad.kernels.cpu import threads
     from numbagrad.primitives.elementwise import op
 
     op("add")(np.ones(4), np.ones(4))
-    threads._drive()
+    for entry in ("drive", "serve", "dismiss"):
+        threads._native(entry)
 
 
 def _pull(function: Callable[..., Any], values: list[np.ndarray]) -> None:

@@ -354,13 +354,8 @@ def test_escaped_values_raise():
 
 def test_escape_after_an_error_inside():
     kept = []
-
-    def f(x):
-        kept.append(x)
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        ng.grad(f)(1.0)
+    with pytest.raises(ZeroDivisionError):
+        ng.grad(lambda x: kept.append(x) or 1 / 0)(1.0)
     with pytest.raises(ng.EscapedTracerError):
         kept[0] * 2
 

@@ -146,6 +146,28 @@ def call_c4(typingctx, address, a, b, c, d):
 
 
 @intrinsic
+def load_word(typingctx, words, k):
+    """Atomic load of `words[k]`."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load_atomic(builder.gep(args[0], [args[1]]), "acquire", 8)
+
+    return types.int64(WORDS, types.int64), codegen
+
+
+@intrinsic
+def swap_word(typingctx, words, k, expected, new):
+    """Atomic `if words[k] == expected: words[k] = new`; whether it was."""
+
+    def codegen(context, builder, signature, args):
+        place = builder.gep(args[0], [args[1]])
+        pair = builder.cmpxchg(place, args[2], args[3], "seq_cst", "acquire")
+        return builder.zext(builder.extract_value(pair, 1), I64)
+
+    return types.int64(WORDS, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
 def fetch_add(typingctx, words, k, value):
     """Atomic `old = words[k]; words[k] += value`; with value 0 an atomic load."""
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from numbagrad.kernels.cpu import pool
+from numbagrad.kernels.cpu import pool, threads
 
 Axes = tuple[int, ...]
+SHARED = 1 << 18  # multiplications from which on BLAS may use several threads
 
 
 def dot_general(x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]) -> np.ndarray:
@@ -26,5 +27,7 @@ def dot_general(x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], ba
     if dtype.kind == "b":
         return (a.astype(np.uint8) @ b.astype(np.uint8) > 0).reshape(shape)
     out = pool.empty((*batch_shape, m, n), dtype)
+    if m * n * k > SHARED:
+        threads.dismiss()
     np.matmul(a, b, out=out)
     return out.reshape(shape)

@@ -27,6 +27,7 @@ O_STEP, O_ITEM, O_DTYPE, O_WORDS = range(4)
 (
     J_NEXT,
     J_DONE,
+    J_GUESTS,  # workers that were handed the job's address and have not left it
     J_PIECES,
     J_KERNEL,
     J_COUNT,
@@ -38,4 +39,8 @@ O_STEP, O_ITEM, O_DTYPE, O_WORDS = range(4)
     J_ROWS,
     J_NDIM,
     J_BODY,
-) = range(13)
+) = range(14)
+
+# A worker's mailbox: asleep in Python, looking out for a job, or (any other value) the address of one.
+ASLEEP, AWAKE = range(2)
+MAILBOX = 8  # words: a cache line each

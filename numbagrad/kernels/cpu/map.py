@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad import config
 from numbagrad.kernels.cpu import pool
 from numbagrad.kernels.cpu.launcher import Variant
 from numbagrad.scalar.expr import Expr
@@ -72,7 +73,9 @@ class MapKernel:
         if found is None:
             name, source = render(self._name, self._outputs, self._dtypes, self.out_dtypes, steps)
             dtypes = (*self._dtypes, *self.out_dtypes)
-            found = self._variants[steps] = Variant(name, source, steps, len(self.out_dtypes), dtypes)
+            costly = "scalar.simd" in source or "scalar.functions" in source
+            limit = config.PARALLEL_COSTLY if costly else config.PARALLEL_ELEMENTS
+            found = self._variants[steps] = Variant(name, source, steps, len(self.out_dtypes), dtypes, limit)
             # only where an input has the outputs' shape can they be made from the inputs alone
             if steps is not None and 1 in steps[: len(self._dtypes)]:
                 self._fast.append(found.apply)

@@ -23,18 +23,23 @@ from numbagrad.kernels.cpu.abi import (
     call_kernel,
     fetch_add,
     int32_at,
+    load_word,
     offset,
     stack_grid,
     stack_operands,
+    swap_word,
     words_at,
 )
 from numbagrad.kernels.cpu.layout import (
+    ASLEEP,
+    AWAKE,
     J_BATCH,
     J_BODY,
     J_CHUNK,
     J_COUNT,
     J_DONE,
     J_EXTRA,
+    J_GUESTS,
     J_KERNEL,
     J_N,
     J_NDIM,
@@ -56,6 +61,7 @@ from numbagrad.kernels.cpu.layout import (
     K_SHAPE_FROM,
     K_TRUE,
     K_TUPLE,
+    MAILBOX,
     O_DTYPE,
     O_ITEM,
     O_STEP,
@@ -70,7 +76,7 @@ C_CONTIGUOUS = 1
 _helper = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 LAUNCH_SIGNATURE = types.int64(types.int64, WORDS, types.int64)
-DRIVE_SIGNATURE = types.void(types.int64, types.int64)
+DRIVE_SIGNATURE = types.void(types.int64, types.int64, types.int64)
 
 
 @_helper
@@ -336,6 +342,7 @@ def prepare(self, args, nargs):
         batch = max(1, chunk // n)
     job[J_NEXT] = 0
     job[J_DONE] = 0
+    job[J_GUESTS] = 0
     job[J_PIECES] = splits * ((rows + batch - 1) // batch)
     job[J_KERNEL] = kernel[K_ADDRESS]
     job[J_COUNT] = count
@@ -385,9 +392,9 @@ def _run_piece(job, piece, operands):
         call_kernel(job[J_KERNEL], n, operands, inner)
 
 
-def drive(job_address, wait):
-    """Work on a job until every piece is claimed; with `wait`, until every piece is finished."""
-    job = words_at(job_address)
+@_helper
+def _claim_pieces(job):
+    """Run pieces until every one is claimed."""
     operands = stack_operands()
     pieces = job[J_PIECES]
     piece = fetch_add(job, J_NEXT, 1)
@@ -395,6 +402,43 @@ def drive(job_address, wait):
         _run_piece(job, piece, operands)
         fetch_add(job, J_DONE, 1)
         piece = fetch_add(job, J_NEXT, 1)
-    if wait != 0:
-        while fetch_add(job, J_DONE, 0) < pieces:
-            pass
+
+
+def drive(job_address, mailboxes, workers):
+    """The caller's part of a job: hand it to workers that are awake, work too, wait for what others claimed."""
+    job = words_at(job_address)
+    boxes = words_at(mailboxes)
+    for k in range(workers):
+        fetch_add(job, J_GUESTS, 1)
+        if swap_word(boxes, k * MAILBOX, AWAKE, job_address) == 0:
+            fetch_add(job, J_GUESTS, -1)
+    _claim_pieces(job)
+    while load_word(job, J_DONE) < job[J_PIECES] or load_word(job, J_GUESTS) > 0:
+        pass
+
+
+def dismiss(job_address, mailboxes, workers):
+    """Send workers that look out for a job to sleep."""
+    for k in range(workers):
+        swap_word(words_at(mailboxes), k * MAILBOX, AWAKE, ASLEEP)
+
+
+def serve(job_address, mailbox, patience):
+    """A worker's part of a job; then look out for the next, which often comes within microseconds."""
+    _claim_pieces(words_at(job_address))
+    box = words_at(mailbox)
+    box[0] = AWAKE
+    waited = 0
+    while True:
+        word = load_word(box, 0)
+        if word == ASLEEP:
+            return
+        if word != AWAKE:
+            job = words_at(word)
+            _claim_pieces(job)
+            box[0] = AWAKE  # before leaving: the job's memory may be gone afterwards
+            fetch_add(job, J_GUESTS, -1)
+            waited = 0
+        waited += 1
+        if waited > patience and swap_word(box, 0, AWAKE, ASLEEP) != 0:
+            return

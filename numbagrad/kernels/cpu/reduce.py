@@ -107,7 +107,19 @@ _COLUMN = """def {function}(n, ptrs, strides):
         width = min(LANE_BLOCK, n - first)
         for j in range(width):
             acc[j] = {acc}({start})
-        for r in range(rows):
+        fours = rows - rows % 4
+        for r in range(0, fours, 4):  # four rows for one load and store of an accumulator
+            base = r * step + first
+            for j in range(width):
+                a, v = acc[j], {element}
+                a = {acc}({combine})
+                v = {element1}
+                a = {acc}({combine})
+                v = {element2}
+                a = {acc}({combine})
+                v = {element3}
+                acc[j] = {acc}({combine})
+        for r in range(fours, rows):
             base = r * step + first
             for j in range(width):
                 a, v = acc[j], {element}
@@ -123,6 +135,8 @@ def _kernel(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) ->
     acc = _accumulator(monoid, source, target)
     acc_name, source_name, target_name = NAMES[acc.name], NAMES[source.name], NAMES[target.name]
     function = f"{monoid.name}_{'columns' if column else 'rows'}_{source_name}_{target_name}"
+    element = f"{acc.name}(x[base + j] != 0)" if monoid in (ANY, ALL) else f"{acc.name}(x[base + j])"
+    later = {f"element{k}": element.replace("base + j", f"base + {k} * step + j") for k in (1, 2, 3)}
     text = (_HEADER + (_COLUMN if column else _ROW)).format(
         name=monoid.name,
         shape="over the rows of a block of columns" if column else "over one row",
@@ -133,7 +147,8 @@ def _kernel(monoid: Monoid, source: np.dtype, target: np.dtype, column: bool) ->
         source=source_name,
         target=target_name,
         acc=acc.name,
-        element=f"{acc.name}(x[base + j] != 0)" if monoid in (ANY, ALL) else f"{acc.name}(x[base + j])",
+        element=element,
+        **later,
         stack=f"stack_{acc_name}",
         start=_start(monoid, acc),
         combine=monoid.combine,
@@ -181,7 +196,7 @@ def _rows(monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int]
 def reduce_columns(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
     """Reduce the middle axis of a C-contiguous (outer, rows, columns) array."""
     outer, rows, columns = x.shape
-    height = max(64, config.CHUNK_ELEMENTS // max(1, columns))
+    height = max(64, 4 * config.CHUNK_ELEMENTS // max(1, columns))
     if rows > 2 * height and outer * columns:
         whole = rows // height
         wide = _accumulator(monoid, x.dtype, target)
@@ -268,6 +283,10 @@ def _reducer(monoid: Monoid) -> Callable[..., np.ndarray]:
             out = np.empty(x.shape[:kept], target)
             if _small(monoid, x.dtype, target)(x, out):
                 return out
+        if len(axes) < x.ndim and axes == tuple(range(len(axes))) and x.flags.c_contiguous:
+            kept_shape = x.shape[len(axes) :]
+            block = x.reshape(1, math.prod(x.shape[: len(axes)]), math.prod(kept_shape))
+            return reduce_columns(monoid, block, target).reshape(kept_shape)
         return reduce(monoid, x, axes, target)
 
     kernel.__name__ = f"reduce_{monoid.name}"

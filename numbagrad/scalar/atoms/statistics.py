@@ -133,9 +133,9 @@ def rel_entr(x, y):
     reference="scipy.special.gamma",
 )
 def gamma_function(x):
-    """Gamma(x), the factorial of x - 1; inf at 0, nan at -1, -2, ..."""
+    """Gamma(x), the factorial of x - 1; inf with the sign of x at 0, nan at -1, -2, ..."""
     if x < 0.0 and x == math.floor(x):
         return x * np.nan
     if x == 0.0:
-        return np.inf + x
+        return math.copysign(np.inf, x)
     return math.gamma(x * 1.0)
