@@ -66,8 +66,10 @@ def _toolchain() -> str:
     """Everything outside a kernel's own source that its machine code depends on."""
     import llvmlite.binding as llvm
 
-    package = Path(__file__).parent.parent.parent
-    library = [*sorted((package / "scalar").rglob("*.py")), package / "kernels" / "cpu" / "abi.py"]
+    here = Path(__file__).parent
+    scalar = here.parent.parent / "scalar"
+    library = [scalar / "functions.py", *sorted((scalar / "simd").glob("*.py"))]
+    library += [here / name for name in ("abi.py", "layout.py", "pipeline.py")]
     texts = hashlib.sha256(b"".join(p.read_bytes() for p in library)).hexdigest()
     versions = [importlib.metadata.version(p) for p in ("numba", "llvmlite")]
     host = [sys.version, llvm.get_host_cpu_name(), str(sorted(llvm.get_host_cpu_features().items()))]
