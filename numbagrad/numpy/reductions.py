@@ -403,7 +403,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     if len(axes) == 2:
         return _matrix_norm(size, ord, axes, keepdims)
     if len(axes) > 2 or isinstance(ord, str):
-        raise ValueError(message("no such norm", f"ord={ord!r} over {len(axes)} axes", "a vector or matrix norm"))
+        raise ValueError(message("norm", "no such norm", f"ord={ord!r} over {len(axes)} axes", "a vector or matrix norm"))
     if ord == np.inf:
         return max(size, axes, keepdims=keepdims)
     if ord == -np.inf:
@@ -418,7 +418,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 def _matrix_norm(size: Array, ord: Any, axes: Axes, keepdims: bool) -> Array:
     rows, columns = axes
     if ord not in (1, -1, np.inf, -np.inf):
-        raise ValueError(message("no such matrix norm", f"ord={ord!r}", "'fro', 1, -1, inf or -inf"))
+        raise ValueError(message("norm", "no such matrix norm", f"ord={ord!r}", "'fro', 1, -1, inf or -inf"))
     summed, other = (rows, columns) if ord in (1, -1) else (columns, rows)
     largest = max if ord in (1, np.inf) else min
     result = largest(sum(size, summed, keepdims=True), other, keepdims=True)

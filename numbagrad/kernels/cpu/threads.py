@@ -43,9 +43,12 @@ class _Crew:
     def grow(self, size: int) -> None:
         """At least that many workers."""
         with self._lock:
+            serve = _native("serve")  # not in the worker: a daemon that compiles must not meet the interpreter's end
             while self.size < min(size, MAX_WORKERS):
                 box = self.address + 8 * MAILBOX * self.size
-                threading.Thread(target=_work, args=(self.queue, box), name="numbagrad worker", daemon=True).start()
+                threading.Thread(
+                    target=_work, args=(serve, self.queue, box), name="numbagrad worker", daemon=True
+                ).start()
                 self.size += 1
 
 
@@ -82,8 +85,7 @@ def dismiss() -> None:
         _native("dismiss")(0, _crew.address, _crew.size)
 
 
-def _work(queue: SimpleQueue[np.ndarray], mailbox: int) -> None:
-    serve = _native("serve")
+def _work(serve: Any, queue: SimpleQueue[np.ndarray], mailbox: int) -> None:
     while True:
         job = queue.get()
         serve(job.ctypes.data, mailbox, PATIENCE)
