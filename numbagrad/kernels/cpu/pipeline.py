@@ -7,7 +7,7 @@ only when something is compiled.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import llvmlite.ir as ir
@@ -29,9 +29,14 @@ def _plain_entry(context: Any, library: Any, fndesc: Any, env: Any, call_helper:
     library.add_ir_module(module)
 
 
+@cache
+def _with_plain_entry(context: Any) -> Any:
+    """Numba's target with that entry (made once: a target of its own loads all registries again)."""
+    return context.subtarget(create_cfunc_wrapper=partial(_plain_entry, context))
+
+
 class KernelCompiler(Compiler):
     """The `pipeline_class` of a kernel."""
 
     def __init__(self, typingctx: Any, targetctx: Any, *rest: Any) -> None:
-        plain = targetctx.subtarget(create_cfunc_wrapper=partial(_plain_entry, targetctx))
-        super().__init__(typingctx, plain, *rest)
+        super().__init__(typingctx, _with_plain_entry(targetctx), *rest)
