@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import own, value_of
+from numbagrad.core.arguments import own, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import is_inexact
 from numbagrad.core.errors import message
@@ -56,7 +56,7 @@ class Split:
             self.leaves += leaves
             self.trees.append((tree, len(leaves)))
         self.values = [value_of(x, name) for x in self.leaves]
-        if keep:  # the call's residuals outlive it: they must not change with the caller's buffers
+        if keep:  # results or residuals outlive the call: they must not change with the caller's buffers
             self.values = [own(v, x) for v, x in zip(self.values, self.leaves, strict=True)]
 
     def require_inexact(self, name: str, fun: Any, allow_int: bool, holomorphic: bool) -> None:
@@ -109,7 +109,7 @@ def argument_name(fun: Any, k: int) -> str:
 def flatten_output(out: Any, name: str) -> tuple[list[Any], TreeDef]:
     """Leaves of a function's result as values."""
     leaves, tree = tree_flatten(out)
-    return [value_of(x, f"{name}: output") for x in leaves], tree
+    return [owned(x, f"{name}: output") for x in leaves], tree
 
 
 def split_aux(out: Any, name: str) -> tuple[Any, Any]:

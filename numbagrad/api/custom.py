@@ -7,11 +7,14 @@ of the one that was defined, so both always exist and agree.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from numbagrad.api.arguments import argument_name, flatten_output
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box, bind, level_of
@@ -124,8 +127,11 @@ def checkpoint(fun: Function, *, policy: Any = None, prevent_cse: bool = True, s
         if not any(isinstance(v, Box) for v in values):
             return fun(*args, **kwargs)
 
+        # the function runs again: what it, or the caller, assigns to its arguments must not be seen then
+        kept = [x.copy() if isinstance(x, (Array, np.ndarray)) else x for x in leaves]
+
         def on_arrays(*parts: Any) -> Any:
-            whole = list(leaves)
+            whole = [x.copy() if isinstance(x, Array) else x for x in kept]
             for k, part in zip(arrays, parts, strict=True):
                 whole[k] = part
             return fun(*tree.unflatten(whole), **kwargs)
@@ -161,12 +167,12 @@ class _Custom:
         raise AssertionError("a subclass says what a call is")
 
     def _bind(self, make: Callable[..., _FunctionCall], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs:
+        if kwargs or len(args) < self._arity:
             args = self._positional(args, kwargs)
         fixed = {k % len(args): args[k] for k in self.nondiff}
         moving = [a for k, a in enumerate(args) if k not in fixed]
         leaves, tree = tree_flatten(tuple(moving))
-        values = [value_of(x, self._name) for x in leaves]
+        values = [owned(x, self._name) for x in leaves]
 
         def whole(parts: Sequence[Any]) -> list[Any]:
             parts_left = iter(parts)
@@ -177,9 +183,16 @@ class _Custom:
         outs = bind(call, tuple(values), {})
         return call.out_tree.unflatten([Array(v) for v in outs])
 
-    def _positional(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        import inspect
+    @functools.cached_property
+    def _arity(self) -> int:
+        """Number of positional parameters: a rule receives the defaults of those that a call leaves out."""
+        try:
+            parameters = inspect.signature(self.fun).parameters.values()
+        except (TypeError, ValueError):
+            return 0
+        return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
+    def _positional(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         bound = inspect.signature(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:

@@ -54,7 +54,7 @@ def value_and_grad(
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        split = Split("grad", fun, argnums, args, kwargs, keep=False)
+        split = Split("grad", fun, argnums, args, kwargs, keep=has_aux)
         split.require_inexact("grad", fun, allow_int, holomorphic)
         aux: list[Any] = []
 
@@ -188,7 +188,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> An
     for x, what in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(x, (tuple, list)):
             raise TypeError(message("jvp", f"{what} must be a tuple of arguments", type(x).__name__, "a tuple"))
-    split = Split("jvp", fun, tuple(range(len(primals))) or (0,), tuple(primals), {}, keep=False)
+    split = Split("jvp", fun, tuple(range(len(primals))) or (0,), tuple(primals), {}, keep=True)
     structure = tree_flatten(tuple(primals))[1]
     ts = _matching(tuple(tangents), structure, split.values, "jvp", "tangent", "the primal")
     call = FlatCall("jvp", fun, split, has_aux)
@@ -199,8 +199,8 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> An
     return (call.result(values), call.result(dots), *([strip(call.aux, trace)] if has_aux else []))
 
 
-def linearize(fun: Function, *primals: Any) -> tuple[Any, Function]:
-    """Value of `fun` and its derivative at the primals as a function of tangents.
+def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """Value of `fun` and its derivative at the primals as a function of tangents (with has_aux: and aux).
 
     `fun` runs once; every call of the derivative replays only the operations on tangents.
 
@@ -211,11 +211,11 @@ def linearize(fun: Function, *primals: Any) -> tuple[Any, Function]:
     """
     check_function(fun, "linearize")
     split = Split("linearize", fun, tuple(range(len(primals))) or (0,), primals, {}, keep=True)
-    call = FlatCall("linearize", fun, split, has_aux=False)
-    recording = Recording("linearize")
+    call = FlatCall("linearize", fun, split, has_aux)
+    recording, trace = Recording("linearize"), Trace("linearize")
     probes = [recording.box(zeros_like(v)) for v in split.values]
     moving = [p if v.dtype.kind in "fc" else None for p, v in zip(probes, split.values, strict=True)]
-    values, dots = push_forward(call, split.values, moving, Trace("linearize"))
+    values, dots = push_forward(call, split.values, moving, trace)
     recording.alive = False
     ends = filled(dots, values)
     structure = tree_flatten(tuple(primals))[1]
@@ -224,7 +224,8 @@ def linearize(fun: Function, *primals: Any) -> tuple[Any, Function]:
         ts = _matching(tuple(tangents), structure, split.values, "linearize", "tangent", "the primal")
         return call.result(recording.play(ts, ends))
 
-    return call.result(values), derivative
+    out = call.result(values)
+    return (out, derivative, strip(call.aux, trace)) if has_aux else (out, derivative)
 
 
 def hvp(fun: Function, primals: Any, tangents: Any) -> Any:

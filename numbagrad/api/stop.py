@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numbagrad.core.arguments import own, value_of
+from numbagrad.core.arguments import owned
 from numbagrad.core.array import Array
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.core.tree import tree_map
@@ -17,7 +17,7 @@ def device_put(x: Any, device: Any = None) -> Any:
     """x (any pytree) as Arrays on a device."""
     if device is not None and str(device) != "cpu":
         raise DeviceError(message("device_put", "no such device", device, "'cpu'"))
-    return tree_map(lambda leaf: Array(own(value_of(leaf, "device_put"), leaf)), x)
+    return tree_map(lambda leaf: Array(owned(leaf, "device_put")), x)
 
 
 def devices() -> list[str]:

@@ -137,9 +137,7 @@ def _as(x: Any, value: Any, dtype: np.dtype, traced: bool, op: str) -> Any:
         return _scalar_as(x, dtype, op)
     if value.dtype != dtype:
         return PRIMITIVES["convert"](value, dtype)
-    if traced and x.__class__ is ndarray and x.flags.writeable:
-        return value.copy()  # it will wait on the tape, and the caller may write to it meanwhile
-    return value
+    return own(value, x) if traced else value  # it will wait on the tape, the caller may write to it meanwhile
 
 
 def _scalar_as(x: Any, dtype: np.dtype, op: str) -> ndarray:
@@ -155,3 +153,8 @@ def own(value: Any, x: Any) -> Any:
         shares = x.__class__ is not list and x.__class__ is not tuple and x.__class__ not in SCALARS
         return value.copy(order="K") if shares else value
     return value
+
+
+def owned(x: Any, op: str = "asarray") -> Any:
+    """The value, for results that may be views of it and for residuals."""
+    return own(value_of(x, op), x)

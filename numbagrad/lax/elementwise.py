@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
@@ -151,12 +151,12 @@ _clip = map_op("clip", (ATOMS["clip"](arg(0), arg(1), arg(2)),), 3)
 
 def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """The same numbers in another dtype; the derivative is converted back."""
-    return Array(convert(value_of(operand, "convert_element_type"), check_dtype("convert_element_type", new_dtype)))
+    return Array(convert(owned(operand, "convert_element_type"), check_dtype("convert_element_type", new_dtype)))
 
 
 def complex(x: Any, y: Any) -> Array:
     """x + i y."""
-    return Array(value_of(x)) + 1j * Array(value_of(y))
+    return Array(owned(x)) + 1j * Array(owned(y))
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
@@ -166,7 +166,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     >>> ng.grad(lambda x: ng.lax.select(False, x / 0.0, 3.0 * x))(1.0)
     Array(3., dtype=float64)
     """
-    which = value_of(pred, "select")
+    which = owned(pred, "select")
     if which.dtype.kind != "b":
         raise TypeError(message("select", "pred is not boolean", which.dtype, "bool", "Use select_n for integers."))
     return select_n(Array(which), on_false, on_true)
@@ -198,7 +198,7 @@ def select_n(which: Any, *cases: Any) -> Array:
     """
     if not cases:
         raise TypeError(message("select_n", "nothing to select from", "no cases", "at least one case"))
-    index = value_of(which, "select_n")
+    index = owned(which, "select_n")
     boolean = index.dtype.kind == "b"
     if not boolean and index.dtype.kind not in "iu":
         raise TypeError(message("select_n", "the selector is no case number", index.dtype, "bool or integer"))

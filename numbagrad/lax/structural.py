@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
@@ -35,12 +35,12 @@ def stop_gradient(x: Any) -> Any:
 def _stop(x: Any) -> Any:
     if isinstance(x, Array):
         return Array(barrier.stop_gradient(x._value))
-    return Array(value_of(x)) if isinstance(x, np.ndarray) else x
+    return Array(owned(x)) if isinstance(x, np.ndarray) else x
 
 
 def broadcast(operand: Any, sizes: Sequence[int]) -> Array:
     """New axes of the given sizes in front."""
-    x = Array(value_of(operand, "broadcast"))
+    x = Array(owned(operand, "broadcast"))
     return shaping.broadcast_to(x, (*sizes, *x.shape))
 
 
@@ -52,7 +52,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     Array([[0, 0, 0],
            [1, 1, 1]], dtype=int64)
     """
-    x = Array(value_of(operand, "broadcast_in_dim"))
+    x = Array(owned(operand, "broadcast_in_dim"))
     places = [operator.index(k) for k in broadcast_dimensions]
     if len(places) != x.ndim or places != sorted(set(places)) or any(not 0 <= k < len(shape) for k in places):
         wanted = f"{x.ndim} increasing axes below {len(shape)}"
@@ -103,7 +103,7 @@ def slice(
     >>> ng.lax.slice(np.arange(10), (2,), (9,), (3,))
     Array([2, 5, 8], dtype=int64)
     """
-    value = value_of(operand, "slice")
+    value = owned(operand, "slice")
     steps = [1] * len(value.shape) if strides is None else [operator.index(s) for s in strides]
     starts, limits = map(operator.index, start_indices), map(operator.index, limit_indices)
     parts = list(zip(starts, limits, steps))
@@ -120,7 +120,7 @@ def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
     """slice along one axis, with negative indices counted from the end."""
-    value = value_of(operand, "slice_in_dim")
+    value = owned(operand, "slice_in_dim")
     k = normalize_axis(axis, len(value.shape), "slice_in_dim")
     start, limit, step = builtins.slice(start_index, limit_index, stride).indices(value.shape[k])
     key = tuple(builtins.slice(start, limit, step) if d == k else builtins.slice(None) for d in range(len(value.shape)))
@@ -150,7 +150,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 def dot(lhs: Any, rhs: Any) -> Array:
     """Product of vectors and matrices: the last axis of lhs with the first of rhs."""
-    x, y = Array(value_of(lhs, "dot")), Array(value_of(rhs, "dot"))
+    x, y = Array(owned(lhs, "dot")), Array(owned(rhs, "dot"))
     if x.ndim not in (1, 2) or y.ndim not in (1, 2):
         raise TypeError(message("dot", "not vectors or matrices", f"{x.shape} and {y.shape}", "1 or 2 axes each"))
     return products.tensordot(x, y, 1)

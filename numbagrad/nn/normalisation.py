@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
@@ -58,7 +58,7 @@ def logmeanexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, 
     if where is None:
         n: Any = np.log(np.float64(np.prod([x.shape[k] for k in axes])))
         return logsumexp(x, axes, b, keepdims) - float(n)
-    mask = shaping.broadcast_to(ew.convert_like(Array(value_of(where)), x), x.shape)
+    mask = shaping.broadcast_to(ew.convert_like(Array(owned(where)), x), x.shape)
     held = reductions.sum(mask, axes, keepdims=keepdims)
     return logsumexp(x, axes, b, keepdims, where=where) - ew.call("log", held)
 
@@ -169,7 +169,7 @@ def batch_norm(
     if variance is None:
         variance = reductions.mean(ew.call("square", x - wide(mean)), others)
     y = _affine(_normalise(x, wide(mean), wide(variance), eps), wide(scale), wide(bias))
-    return y, Array(value_of(mean)), Array(value_of(variance))
+    return y, Array(owned(mean)), Array(owned(variance))
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:

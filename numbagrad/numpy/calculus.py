@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import owned, value_of
 from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
@@ -32,14 +32,14 @@ def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Array:
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """n-th difference of neighbours along an axis."""
-    x = Array(value_of(a, "diff"))
+    x = Array(owned(a, "diff"))
     k = normalize_axis(axis, x.ndim, "diff")
     if n < 0:
         raise ValueError(message("diff", "negative order", n, "n >= 0"))
     ends = []
     for extra in (prepend, append):
         if extra is not None:
-            e = Array(value_of(extra))
+            e = Array(owned(extra))
             extra = shaping.broadcast_to(e, (*x.shape[:k], 1, *x.shape[k + 1 :])) if e.ndim == 0 else e
         ends.append(extra)
     parts = [p for p in (ends[0], x, ends[1]) if p is not None]
@@ -137,7 +137,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 
 def polyval(p: Any, x: Any) -> Array:
     """Polynomial with coefficients p, highest power first, at x (Horner)."""
-    coefficients, v = Array(value_of(p)), Array(value_of(x))
+    coefficients, v = Array(owned(p)), Array(owned(x))
     result = v * 0
     for k in range(coefficients.shape[0]):
         result = result * v + coefficients[k]

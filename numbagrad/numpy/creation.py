@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import own, value_of
+from numbagrad.core.arguments import own, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import FLOAT, check_dtype
 from numbagrad.core.errors import DeviceError, message
@@ -64,8 +64,7 @@ asanyarray = ascontiguousarray = asarray
 
 def copy(a: Any) -> Array:
     """The same values under a name of its own."""
-    value = value_of(a, "copy")
-    return Array(own(value, a))
+    return Array(owned(a, "copy"))
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
@@ -77,7 +76,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """An Array from any object with the DLPack protocol, sharing its memory unless `copy`."""
     _on(device, "from_dlpack")
     shared = np.from_dlpack(x)
-    return Array(value_of(shared.copy() if copy else shared, "from_dlpack"))
+    return Array(owned(shared.copy() if copy else shared, "from_dlpack"))
 
 
 def _shape(shape: Any, name: str) -> tuple[int, ...]:
@@ -157,7 +156,7 @@ def linspace(
 ) -> Any:
     """num values evenly from start to stop, differentiable in both."""
     _on(device, "linspace")
-    a, b = Array(value_of(start)), Array(value_of(stop))
+    a, b = Array(owned(start)), Array(owned(stop))
     steps = num - 1 if endpoint else num
     weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
     shape = np.broadcast_shapes(a.shape, b.shape)
@@ -173,7 +172,7 @@ def linspace(
 
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:
     """base ** linspace(start, stop, num)."""
-    made = Array(value_of(base)) ** linspace(start, stop, num, endpoint)
+    made = Array(owned(base)) ** linspace(start, stop, num, endpoint)
     return made if dtype is None else made.astype(dtype)
 
 
@@ -201,13 +200,13 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
 
 def tril(m: Any, k: int = 0) -> Array:
     """Zero above a diagonal."""
-    x = Array(value_of(m))
+    x = Array(owned(m))
     return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, np.zeros((), x.dtype))
 
 
 def triu(m: Any, k: int = 0) -> Array:
     """Zero below a diagonal."""
-    x = Array(value_of(m))
+    x = Array(owned(m))
     return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), np.zeros((), x.dtype), x)
 
 
@@ -230,7 +229,7 @@ def indices(dimensions: Sequence[int], dtype: Any = int) -> Array:
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """Powers of x in columns."""
-    v = Array(value_of(x))
+    v = Array(owned(x))
     powers = np.arange(v.size if N is None else N)
     return v[:, None] ** (powers if increasing else powers[::-1])
 

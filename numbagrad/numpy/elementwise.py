@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import own, owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
@@ -185,7 +185,7 @@ def _part(name: str) -> Callable[..., Array]:
         value = value_of(x, name)
         if value.dtype.kind == "c":
             return call(name, x)
-        return Array(np.zeros(value.shape, value.dtype) if name == "imag" else value)
+        return Array(np.zeros(value.shape, value.dtype) if name == "imag" else own(value, x))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = ATOMS[name].doc
@@ -203,7 +203,7 @@ def fabs(x: Any, /) -> Array:
 
 def convert_to_float(x: Any, op_name: str) -> Array:
     """Array-like as float64, unless it is floating or complex already."""
-    value = value_of(x, op_name)
+    value = owned(x, op_name)
     return Array(convert(value, float_dtype(value.dtype)))
 
 
@@ -252,7 +252,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise TypeError(message("where", "either both or neither of x and y", "one of them", "both"))
     values, _ = promote((x, y), "where")
-    return Array(op("select")(convert(chosen, BOOL), *values))
+    return Array(op("select")(convert(own(chosen, condition), BOOL), *values))
 
 
 def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Array:
@@ -327,7 +327,7 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Array:
     if value.dtype.kind == "c":
         return round(real(x), decimals) + 1j * round(imag(x), decimals)
     if value.dtype.kind in "biu" and decimals >= 0:
-        return store(Array(value), out, "round")
+        return store(Array(own(value, x)), out, "round")
     scale = 10.0 ** builtins.abs(decimals)
     if decimals == 0:
         return store(call("rint", x), out, "round")
@@ -341,7 +341,7 @@ around = round
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """nan, inf and -inf replaced (by 0 and the largest numbers of the type). Their derivative is 0."""
-    value = value_of(x, "nan_to_num")
+    value = owned(x, "nan_to_num")
     if value.dtype.kind in "biu":
         return Array(value)
     if value.dtype.kind == "c":

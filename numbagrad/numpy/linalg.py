@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import owned
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy.creation import eye
@@ -23,7 +23,7 @@ __all__ = [
 
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Array:
     """Vector norm of any order over axes taken as one (all by default)."""
-    a = Array(value_of(x, "vector_norm"))
+    a = Array(owned(x, "vector_norm"))
     if isinstance(axis, int):
         return norm(a, ord, axis, keepdims)
     axes = tuple(range(a.ndim)) if axis is None else tuple(k % a.ndim for k in axis)
@@ -40,7 +40,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
 
 def matrix_power(a: Any, n: int) -> Array:
     """A square matrix to a non-negative integer power, by squaring."""
-    x = Array(value_of(a, "matrix_power"))
+    x = Array(owned(a, "matrix_power"))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(message("matrix_power", "not square", x.shape, "square matrices in the last two axes"))
     if n < 0:
@@ -56,7 +56,7 @@ def matrix_power(a: Any, n: int) -> Array:
 
 def multi_dot(arrays: Sequence[Any]) -> Array:
     """Product of several matrices (vectors at the ends), in the cheapest order."""
-    parts = [Array(value_of(a, "multi_dot")) for a in arrays]
+    parts = [Array(owned(a, "multi_dot")) for a in arrays]
     if len(parts) < 2:
         raise ValueError(message("multi_dot", "too few matrices", len(parts), "at least two"))
     sizes = [1 if p.ndim == 1 and k == 0 else p.shape[0] for k, p in enumerate(parts)]

@@ -259,7 +259,7 @@ def _array_function(self: Array, func: Any, types: Any, args: Any, kwargs: Any) 
     if function is None:
         raise TypeError(
             message(
-                f"np.{func.__name__}",
+                f"{func.__module__.replace('numpy', 'np', 1)}.{func.__name__}",
                 "not available on Arrays",
                 "an Array",
                 "a NumPy array",

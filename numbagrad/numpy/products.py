@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
@@ -87,7 +87,7 @@ def vdot(a: Any, b: Any) -> Array:
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """Sum of conj(x1) * x2 over an axis, the others broadcast."""
-    return reductions.sum(ew.conj(x1) * Array(value_of(x2)), axis)
+    return reductions.sum(ew.conj(x1) * Array(owned(x2)), axis)
 
 
 def inner(a: Any, b: Any) -> Array:
@@ -107,7 +107,7 @@ def outer(a: Any, b: Any) -> Array:
 
 def kron(a: Any, b: Any) -> Array:
     """Kronecker product."""
-    x, y = Array(value_of(a)), Array(value_of(b))
+    x, y = Array(owned(a)), Array(owned(b))
     n = max(x.ndim, y.ndim)
     xs, ys = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
     left = x.reshape([m for k in xs for m in (k, 1)])
@@ -153,7 +153,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 def diag(v: Any, k: int = 0) -> Array:
     """A diagonal of a matrix, or a matrix with the vector on it."""
-    x = Array(value_of(v))
+    x = Array(owned(v))
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
@@ -190,6 +190,8 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = "optimal", dtype:
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved((subscripts, *operands))
+    if len(operands) == 1:
+        operands = (Array(owned(operands[0])),)  # the result may be a view
     values, _ = promote(operands, "einsum", None if dtype is None else check_dtype("einsum", dtype))
     terms, result = _parse_einsum(subscripts, [v.shape for v in values])
     arrays = [_diagonals(v, t) for v, t in zip(values, terms, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
@@ -226,7 +226,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
         result = mean(a, axis, keepdims=keepdims)
         total = Array(np.full(result.shape, value_of(a).size / np.maximum(result.size, 1)))
     else:
-        x, w = Array(value_of(a)), Array(value_of(weights))
+        x, w = Array(owned(a)), Array(owned(weights))
         if w.shape != x.shape:
             k = normalize_axis(axis, x.ndim, "average")
             if w.shape != (x.shape[k],):
@@ -307,7 +307,7 @@ def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False, *, b: Any = Non
 
 
 def _without_nan(a: Any, fill: Any, name: str) -> tuple[Array, Array | None]:
-    x = Array(value_of(a, name))
+    x = Array(owned(a, name))
     if x.dtype.kind not in "fc":
         return x, None
     missing = ew.isnan(x)
@@ -393,7 +393,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
     Derivative at the zero vector: 0. Matrix norms 2, -2 and "nuc" belong to the linear algebra module.
     """
-    a = Array(value_of(x, "norm"))
+    a = Array(owned(x, "norm"))
     a = Array(convert(a._value, float_dtype(a.dtype)))
     axes = normalize_axes(axis, a.ndim, "norm")
     size = ew.absolute(a)
@@ -403,7 +403,8 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     if len(axes) == 2:
         return _matrix_norm(size, ord, axes, keepdims)
     if len(axes) > 2 or isinstance(ord, str):
-        raise ValueError(message("norm", "no such norm", f"ord={ord!r} over {len(axes)} axes", "a vector or matrix norm"))
+        got = f"ord={ord!r} over {len(axes)} axes"
+        raise ValueError(message("norm", "no such norm", got, "a vector or matrix norm"))
     if ord == np.inf:
         return max(size, axes, keepdims=keepdims)
     if ord == -np.inf:

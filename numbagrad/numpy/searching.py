@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
@@ -47,7 +47,7 @@ def argwhere(a: Any) -> Array:
 
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
     """Elements (slices of an axis) by integer index; modes raise, wrap, clip, fill (nan, or 0 for integers)."""
-    x = shaping.ravel(a) if axis is None else Array(value_of(a, "take"))
+    x = shaping.ravel(a) if axis is None else Array(owned(a, "take"))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "take")
     if mode not in ("raise", "wrap", "clip", "fill"):
         raise ValueError(message("take", "no such mode", repr(mode), "'raise', 'wrap', 'clip' or 'fill'"))
@@ -64,7 +64,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str = "raise") -> Array:
     """Elements by an index array that matches the array off the axis (and broadcasts)."""
-    x = shaping.ravel(arr) if axis is None else Array(value_of(arr, "take_along_axis"))
+    x = shaping.ravel(arr) if axis is None else Array(owned(arr, "take_along_axis"))
     index = np.asarray(_numbers(indices, "an index"))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
     if index.ndim != x.ndim:
@@ -92,7 +92,7 @@ def _along(x: Array, index: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> Array:
     """A copy with elements replaced by an index array that matches it off the axis."""
-    x = Array(value_of(arr, "put_along_axis"))
+    x = Array(owned(arr, "put_along_axis"))
     k = normalize_axis(axis, x.ndim, "put_along_axis")
     return x.at[_along(x, np.asarray(_numbers(indices, "an index")), k)].set(values)
 
@@ -138,7 +138,7 @@ def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise")
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any) -> Array:
     """Per element the function (or constant) of the last condition that holds; one more function for the rest."""
-    v = Array(value_of(x))
+    v = Array(owned(x))
     conditions = (
         [condlist]
         if np.ndim(condlist) == np.ndim(v._value) and not isinstance(condlist, (list, tuple))

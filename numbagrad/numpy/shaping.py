@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
@@ -48,7 +48,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     >>> np.reshape(np.arange(6), (2, -1)).shape
     (2, 3)
     """
-    value = value_of(a, "reshape")
+    value = owned(a, "reshape")
     wanted = _ints(newshape if shape is None else shape, "reshape")
     size = int(np.prod(value.shape))
     known = int(np.prod([n for n in wanted if n != -1]))
@@ -70,7 +70,7 @@ def ravel(a: Any, order: str = "C") -> Array:
 
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Array:
     """Axes in another order (reversed by default)."""
-    value = value_of(a, "transpose")
+    value = owned(a, "transpose")
     ndim = len(value.shape)
     order = tuple(range(ndim))[::-1] if axes is None else tuple(normalize_axis(k, ndim, "transpose") for k in axes)
     if sorted(order) != list(range(ndim)):
@@ -120,7 +120,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 
 def expand_dims(a: Any, axis: Any) -> Array:
     """New axes of length 1 at the given places of the result."""
-    value = value_of(a, "expand_dims")
+    value = owned(a, "expand_dims")
     axes = normalize_axes(
         axis if isinstance(axis, (tuple, list)) else (axis,),
         len(value.shape) + len(_ints(axis, "expand_dims")),
@@ -131,7 +131,7 @@ def expand_dims(a: Any, axis: Any) -> Array:
 
 def squeeze(a: Any, axis: Any = None) -> Array:
     """Axes of length 1 dropped."""
-    value = value_of(a, "squeeze")
+    value = owned(a, "squeeze")
     axes = (
         tuple(k for k, n in enumerate(value.shape) if n == 1)
         if axis is None
@@ -144,7 +144,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 def broadcast_to(a: Any, /, shape: Any) -> Array:
     """Repeated along new and length-1 axes, as a view."""
-    value, target = value_of(a, "broadcast_to"), _ints(shape, "broadcast_to")
+    value, target = owned(a, "broadcast_to"), _ints(shape, "broadcast_to")
     try:
         fits = np.broadcast_shapes(value.shape, target) == target
     except ValueError:
@@ -158,7 +158,7 @@ def broadcast_to(a: Any, /, shape: Any) -> Array:
 
 def broadcast_arrays(*args: Any) -> list[Array]:
     """All with their common shape."""
-    values = [value_of(a, "broadcast_arrays") for a in args]
+    values = [owned(a, "broadcast_arrays") for a in args]
     shape = np.broadcast_shapes(*(v.shape for v in values))
     return [broadcast_to(Array(v), shape) for v in values]
 
@@ -181,7 +181,7 @@ def atleast_3d(*xs: Any) -> Any:
 
 
 def _atleast(xs: Sequence[Any], grow: Any) -> Any:
-    grown = [grow(Array(value_of(x))) for x in xs]
+    grown = [grow(Array(owned(x))) for x in xs]
     return grown[0] if len(grown) == 1 else grown
 
 
@@ -192,6 +192,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, dtype: Any = None) -> Arra
         raise ValueError(message("concatenate", "nothing to join", "no arrays", "at least one"))
     if axis is None:
         parts, axis = [ravel(p) for p in parts], 0
+    if len(parts) == 1:
+        parts = [Array(owned(parts[0]))]  # the result may be a view
     values, _ = promote(parts, "concatenate", None if dtype is None else check_dtype("concatenate", dtype))
     ndim = len(values[0].shape)
     if ndim == 0:
@@ -213,6 +215,8 @@ def stack(arrays: Any, /, axis: int = 0, dtype: Any = None) -> Array:
     parts = [arrays[k] for k in range(len(arrays))] if isinstance(arrays, Array) else list(arrays)
     if not parts:
         raise ValueError(message("stack", "nothing to stack", "no arrays", "at least one"))
+    if len(parts) == 1:
+        parts = [Array(owned(parts[0]))]
     values, _ = promote(parts, "stack", None if dtype is None else check_dtype("stack", dtype))
     shapes = {v.shape for v in values}
     if len(shapes) > 1:
@@ -243,12 +247,12 @@ def dstack(tup: Any) -> Array:
 
 def column_stack(tup: Any) -> Array:
     """1-d arrays as columns, 2-d arrays side by side."""
-    return concatenate([x.reshape(-1, 1) if x.ndim < 2 else x for x in map(Array, map(value_of, tup))], 1)
+    return concatenate([x.reshape(-1, 1) if x.ndim < 2 else x for x in map(Array, map(owned, tup))], 1)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Parts along an axis: a number of nearly equal ones, or cut at indices."""
-    x = Array(value_of(ary))
+    x = Array(owned(ary))
     k = normalize_axis(axis, x.ndim, "split")
     n = x.shape[k]
     if np.ndim(indices_or_sections) == 0:
@@ -266,7 +270,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Parts along an axis; a number of sections must divide its length."""
-    x = Array(value_of(ary))
+    x = Array(owned(ary))
     if np.ndim(indices_or_sections) == 0:
         n = x.shape[normalize_axis(axis, x.ndim, "split")]
         if n % operator.index(indices_or_sections):
@@ -305,7 +309,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 def flip(m: Any, axis: Any = None) -> Array:
     """Elements in reverse order along axes, as a view."""
-    value = value_of(m, "flip")
+    value = owned(m, "flip")
     axes = normalize_axes(axis, len(value.shape), "flip")
     key = tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(len(value.shape)))
     return Array(slices.getitem(value, key=key))
@@ -326,7 +330,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     a, b = (normalize_axis(x, np.ndim(m), "rot90") for x in axes)
     k %= 4
     if k == 0:
-        return Array(value_of(m))
+        return Array(owned(m))
     if k == 2:
         return flip(m, (a, b))
     return flip(swapaxes(m, a, b), a) if k == 1 else swapaxes(flip(m, a), a, b)
@@ -334,7 +338,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """Elements moved along axes, those pushed out come back at the other end."""
-    x = Array(value_of(a))
+    x = Array(owned(a))
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     axes = _ints(axis, "roll")
@@ -352,7 +356,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
     """Each element (slice) repeated, by one number or one per element."""
-    x = ravel(a) if axis is None else Array(value_of(a))
+    x = ravel(a) if axis is None else Array(owned(a))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "repeat")
     counts = np.broadcast_to(np.asarray(repeats), (x.shape[k],))
     index = np.repeat(np.arange(x.shape[k]), counts)
@@ -362,7 +366,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
 
 def tile(a: Any, reps: Any) -> Array:
     """The array repeated as a whole along axes."""
-    x, times = Array(value_of(a)), _ints(reps, "tile")
+    x, times = Array(owned(a)), _ints(reps, "tile")
     ndim = max(x.ndim, len(times))
     times = (1,) * (ndim - len(times)) + times
     shape = (1,) * (ndim - x.ndim) + x.shape
@@ -391,7 +395,7 @@ def pad(
 
     Derivative: of what was copied; zero to what was cropped.
     """
-    x = Array(value_of(array, "pad"))
+    x = Array(owned(array, "pad"))
     if mode not in _PAD_MODES or reflect_type != "even":
         raise ValueError(message("pad", "no such mode", f"{mode!r} {reflect_type!r}", f"one of {_PAD_MODES}"))
     pairs = _pairs(pad_width, x.ndim)
@@ -438,7 +442,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Array:
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     """values before positions of an axis."""
-    x = ravel(arr) if axis is None else Array(value_of(arr))
+    x = ravel(arr) if axis is None else Array(owned(arr))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "insert")
     n = x.shape[k]
     positions = np.arange(n)[obj] if isinstance(obj, slice) else np.atleast_1d(np.asarray(obj))
@@ -466,7 +470,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
     """Without the elements (slices) at positions of an axis."""
-    x = ravel(arr) if axis is None else Array(value_of(arr))
+    x = ravel(arr) if axis is None else Array(owned(arr))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "delete")
     return take_axis(x, np.delete(np.arange(x.shape[k]), obj), k)
 
@@ -487,7 +491,7 @@ def resize(a: Any, new_shape: Any) -> Array:
 
 def trim_zeros(filt: Any, trim: str = "fb") -> Array:
     """Without leading ("f") and trailing ("b") zeros."""
-    x = Array(value_of(filt))
+    x = Array(owned(filt))
     held = np.flatnonzero(np.asarray(x._concrete("indices", "Trim outside the function.")))
     start = held[0] if held.size and "f" in trim.lower() else (x.size if not held.size else 0)
     stop = held[-1] + 1 if held.size and "b" in trim.lower() else x.size
