@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as onp
@@ -16,7 +17,7 @@ from processes import run
 import numbagrad as ng
 import numbagrad.numpy as np
 from numbagrad import config
-from numbagrad.kernels.cpu import pool
+from numbagrad.kernels.cpu import compiler, pool
 
 LARGE = 4 * config.PARALLEL_ELEMENTS
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -102,6 +103,24 @@ def test_fork_after_the_workers_have_started():
     expected = gradient_of_ramp()
     assert in_child("fork") == expected
     assert gradient_of_ramp() == expected  # and the parent goes on
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_fork_while_another_thread_compiles():
+    held = threading.Event()
+
+    def hold():
+        with compiler._lock:
+            held.set()
+            time.sleep(0.2)
+
+    threading.Thread(target=hold).start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(not compiler._lock.acquire(timeout=5))
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_spawn():

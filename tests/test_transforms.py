@@ -164,7 +164,7 @@ def aux(x):
     return np.sum(x**2), {"double": 2 * x, "text": "kept", "count": 3}
 
 
-@pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd"])
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "jvp", "linearize", "jacrev", "jacfwd"])
 def test_has_aux(name):
     """Auxiliary results come out as plain arrays, usable afterwards."""
     if name == "grad":
@@ -178,6 +178,9 @@ def test_has_aux(name):
         _, t, extra = ng.jvp(aux, (X,), (X,), has_aux=True)
         same(t, 2 * X @ X)
         g = 2 * X
+    elif name == "linearize":
+        _, df, extra = ng.linearize(aux, X, has_aux=True)
+        g = [df(e) for e in onp.eye(3)]
     else:
         g, extra = getattr(ng, name)(aux, has_aux=True)(X)
     same(g, 2 * X)
@@ -389,38 +392,6 @@ def test_mismatched_tangents_and_cotangents():
     for transform in (ng.grad, ng.vjp, ng.jvp, ng.linearize, ng.jacrev, ng.jacfwd):
         with pytest.raises(TypeError, match="function"):
             transform(3.0, (1.0,), (1.0,)) if transform is ng.jvp else transform(3.0)
-
-
-# ------------------------------------------------------------------------------ buffers of the caller
-
-
-def test_writing_to_the_input_later_changes_nothing():
-    x = X.copy()
-    y, back = ng.vjp(lambda v: v * v, x)
-    z, df = ng.linearize(lambda v: v * v, x)
-    ct = onp.ones(3)
-    x[:] = 100.0
-    same(y, X * X)
-    same(z, X * X)
-    same(back(ct)[0], 2 * X)
-    same(df(ct), 2 * X)
-    a = np.asarray(x)
-    x[:] = 0.0
-    same(a, onp.full(3, 100.0))
-
-
-def test_writing_to_a_closed_over_buffer_later_changes_nothing():
-    w = onp.array([1.0, 2.0, 3.0])
-    _, back = ng.vjp(lambda v: v * w, X)
-    w[:] = 0.0
-    same(back(onp.ones(3))[0], [1.0, 2.0, 3.0])
-
-
-def test_writing_to_a_gradient_is_ours_alone():
-    g = ng.grad(lambda v: np.sum(v))(X)
-    h = ng.grad(lambda v: np.sum(v))(X)
-    g[0] = 7.0
-    same(h, onp.ones(3))
 
 
 # ------------------------------------------------------------------------------------- in-place code

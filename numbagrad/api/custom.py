@@ -7,7 +7,6 @@ of the one that was defined, so both always exist and agree.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -167,7 +166,7 @@ class _Custom:
         raise AssertionError("a subclass says what a call is")
 
     def _bind(self, make: Callable[..., _FunctionCall], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs or len(args) < self._arity:
+        if kwargs:
             args = self._positional(args, kwargs)
         fixed = {k % len(args): args[k] for k in self.nondiff}
         moving = [a for k, a in enumerate(args) if k not in fixed]
@@ -183,16 +182,9 @@ class _Custom:
         outs = bind(call, tuple(values), {})
         return call.out_tree.unflatten([Array(v) for v in outs])
 
-    @functools.cached_property
-    def _arity(self) -> int:
-        """Number of positional parameters: a rule receives the defaults of those that a call leaves out."""
-        try:
-            parameters = inspect.signature(self.fun).parameters.values()
-        except (TypeError, ValueError):
-            return 0
-        return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-
     def _positional(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+        import inspect
+
         bound = inspect.signature(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:

@@ -109,8 +109,8 @@ class Body:
         if code is not None and dtype.kind == "c" and "c" not in atom.code:
             code = None if _REAL_CODE.search(atom.source or code) else code
         if code is None:
-            names = {"b": "bool", "i": "integer", "f": "floating", "c": "complex", "*": "real"}
-            needed = " or ".join(names.get(kind, kind) for kind in atom.code)
+            words = {"b": "bool", "i": "integer", "f": "floating", "c": "complex", "*": "real"}
+            needed = " or ".join(words[kind] for kind in atom.code)
             raise TypeError(f"{atom.name}: dtype {dtype} is not supported: got {dtype}; needed a {needed} dtype.")
         if atom.source is not None:
             self.sources[atom.name] = atom.source

@@ -23,6 +23,8 @@ from typing import Any
 from numbagrad import config
 
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child forked while another thread compiles would wait for it for ever
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _addresses: dict[str, int] = {}
 _keep: list[Any] = []  # compiled code lives as long as the process
 
