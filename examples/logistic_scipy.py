@@ -43,18 +43,13 @@ def main() -> int:
         margins = y_train * (x_train @ w)
         return np.sum(np.logaddexp(0.0, -margins)) + 0.5 * chosen.penalty * np.sum(w[:-1] ** 2)
 
-    both = ng.value_and_grad(loss)
-
-    def value_and_gradient(w):
-        value, gradient = both(w)
-        return float(value), onp.asarray(gradient)
-
-    def hessian_product(w, v):
-        return onp.asarray(ng.hvp(loss, w, v))
-
     start = time.perf_counter()
     found = minimize(
-        value_and_gradient, onp.zeros(x_train.shape[1]), jac=True, hessp=hessian_product, method="trust-ncg"
+        ng.value_and_grad(loss),
+        onp.zeros(x_train.shape[1]),
+        jac=True,
+        hessp=lambda w, v: ng.hvp(loss, w, v),
+        method="trust-ncg",
     )
     seconds = time.perf_counter() - start
     train, test = (onp.mean(onp.sign(x @ found.x) == y) for x, y in ((x_train, y_train), (x_test, y_test)))

@@ -59,13 +59,7 @@ def loss(logs):
 def fit(iterations: int):
     """BFGS from a rough start; SciPy's result."""
     start = onp.log(list(START.values()))
-    gradient = ng.value_and_grad(loss)
-
-    def value_and_gradient(logs):
-        value, g = gradient(logs)
-        return float(value), onp.asarray(g)
-
-    return minimize(value_and_gradient, start, jac=True, method="BFGS", options={"maxiter": iterations})
+    return minimize(ng.value_and_grad(loss), start, jac=True, method="BFGS", options={"maxiter": iterations})
 
 
 def plot(logs) -> None:
