@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-# A worker that sleeps takes some 50 us to come, so a second thread pays from some 100 us of work on: half a million
+# A worker that sleeps takes 70 to 100 us to come, so a second thread pays from some 100 us of work on: half a million
 # elements of a memory-bound map, fewer where an element costs more (exponentials and the like).
 PARALLEL_ELEMENTS = 1 << 19
 PARALLEL_COSTLY = 1 << 17

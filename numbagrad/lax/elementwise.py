@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,7 @@ from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy.elementwise import call, composed
+from numbagrad.numpy.elementwise import call, composed, named
 from numbagrad.primitives.elementwise import MapOp, convert, map_op
 from numbagrad.scalar import ATOMS, Expr, arg
 
@@ -32,20 +31,7 @@ _TABLE = {
 }  # fmt: skip
 
 
-def _define(name: str, atom_name: str) -> Callable[..., Array]:
-    def unary(x: Any) -> Array:
-        return call(atom_name, x)
-
-    def binary(x: Any, y: Any) -> Array:
-        return call(atom_name, x, y)
-
-    function = unary if ATOMS[atom_name].arity == 1 else binary
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = ATOMS[atom_name].doc
-    return function
-
-
-FUNCTIONS = {name: _define(name, atom_name) for name, atom_name in _TABLE.items()}
+FUNCTIONS = {name: named(name, atom_name) for name, atom_name in _TABLE.items()}
 
 abs, sign, real, imag, conj, is_finite = ew.absolute, ew.sign, ew.real, ew.imag, ew.conj, ew.isfinite
 pow = ew.power

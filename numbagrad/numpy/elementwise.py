@@ -126,6 +126,21 @@ def define(atom_name: str) -> Callable[..., Array]:
     return function
 
 
+def named(name: str, atom_name: str) -> Callable[..., Array]:
+    """The function of an atom under a name of another namespace: operands only, without NumPy's options."""
+
+    def unary(x: Any) -> Array:
+        return call(atom_name, x)
+
+    def binary(x: Any, y: Any) -> Array:
+        return call(atom_name, x, y)
+
+    function = unary if ATOMS[atom_name].arity == 1 else binary
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = ATOMS[atom_name].doc
+    return function
+
+
 def composed(name: str, expr: Expr, arity: int, rule: str, doc: str) -> Callable[..., Array]:
     """An elementwise function given as an expression of several atoms: still one kernel."""
     operation = map_op(name, (expr,), arity)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,33 +14,20 @@ from numbagrad.nn.activations import log_sigmoid as log_expit
 from numbagrad.nn.normalisation import log_softmax as _log_softmax
 from numbagrad.nn.normalisation import logsumexp
 from numbagrad.nn.normalisation import softmax as _softmax
-from numbagrad.numpy.elementwise import call, composed, convert_to_float, sinc
+from numbagrad.numpy.elementwise import call, composed, convert_to_float, named, sinc
 from numbagrad.scalar import ATOMS, arg
 
 _x, _y = arg(0), arg(1)
 _log, _log1p, _lgamma = ATOMS["log"], ATOMS["log1p"], ATOMS["lgamma"]
 
 
-def _named(name: str, atom_name: str) -> Callable[..., Array]:
-    def unary(x: Any) -> Array:
-        return call(atom_name, x)
-
-    def binary(x: Any, y: Any) -> Array:
-        return call(atom_name, x, y)
-
-    function = unary if ATOMS[atom_name].arity == 1 else binary
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = ATOMS[atom_name].doc
-    return function
-
-
-erf, erfc, erfinv = (_named(n, n) for n in ("erf", "erfc", "erfinv"))
-gammaln, digamma, gamma = _named("gammaln", "lgamma"), _named("digamma", "digamma"), _named("gamma", "gamma_function")
+erf, erfc, erfinv = (named(n, n) for n in ("erf", "erfc", "erfinv"))
+gammaln, digamma, gamma = named("gammaln", "lgamma"), named("digamma", "digamma"), named("gamma", "gamma_function")
 psi = digamma
-expit = _named("expit", "sigmoid")
-xlogy, xlog1py, entr, rel_entr = (_named(n, n) for n in ("xlogy", "xlog1py", "entr", "rel_entr"))
-log_ndtr, ndtri = _named("log_ndtr", "log_ndtr"), _named("ndtri", "ndtri")
-log1p, expm1, exp2, cbrt = (_named(n, n) for n in ("log1p", "expm1", "exp2", "cbrt"))
+expit = named("expit", "sigmoid")
+xlogy, xlog1py, entr, rel_entr = (named(n, n) for n in ("xlogy", "xlog1py", "entr", "rel_entr"))
+log_ndtr, ndtri = named("log_ndtr", "log_ndtr"), named("ndtri", "ndtri")
+log1p, expm1, exp2, cbrt = (named(n, n) for n in ("log1p", "expm1", "exp2", "cbrt"))
 ndtr = composed(
     "ndtr",
     0.5 * ATOMS["erfc"](-math.sqrt(0.5) * _x),
