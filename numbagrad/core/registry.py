@@ -188,27 +188,68 @@ class Multilinear(Primitive):
 
 class Routed(Primitive):
     """`route(out, *operands, **params)` is computed the same way in both modes; `apply(route, tangents, avals)`
-    sends tangents along it, `transpose(route, g, avals)` cotangents back. Both see only Avals of inexact operands."""
+    sends tangents along it, `transpose(route, g, avals)` cotangents back. Both see only Avals of inexact operands.
+
+    Where one pass finds value and route together, `joint` is the primitive that gives both, and runs in this one's
+    place when there is a derivative to take; its own route is simply its second output (see `routed_pair`).
+    """
 
     kind = "routed"
 
     def __init__(
-        self, name: str, kernels: dict[str, str], route: Rule, apply: Rule, transpose: Rule, **rest: Any
+        self,
+        name: str,
+        kernels: dict[str, str],
+        route: Rule | None,
+        apply: Rule,
+        transpose: Rule,
+        joint: Routed | None = None,
+        **rest: Any,
     ) -> None:
         super().__init__(name, kernels, **rest)
-        self.route, self.apply, self.transpose = route, apply, transpose
+        self.route, self.apply, self.transpose, self.joint = route, apply, transpose, joint
+
+    def record(self, args: tuple[Any, ...], needs: tuple[bool, ...], params: dict[str, Any]) -> tuple[Any, Any]:
+        if self.joint is None:
+            return super().record(args, needs, params)
+        out, route = bind(self.joint, args, params)
+        return out, (route, [_aval(a) for a in args])
+
+    def advance(self, args: tuple[Any, ...], tangents: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+        if self.joint is None:
+            return super().advance(args, tangents, params)
+        out, route = bind(self.joint, args, params)
+        return out, self.apply(route, tangents, *map(_aval, args), **params)
 
     def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
+        if self.route is None:
+            return outs[1], [_aval(a) for a in args]
         return list(args), list(outs)
 
     def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
-        args, outs = saved
-        route = self.route(outs[0] if self.outputs == 1 else outs, *args, **params)
-        return self.transpose(route, gs[0] if self.outputs == 1 else gs, *map(_aval, args), **params)
+        if self.route is None or self.joint is not None:
+            route, avals = saved
+        else:
+            args, outs = saved
+            route = self.route(outs[0] if self.outputs == 1 else outs, *args, **params)
+            avals = [_aval(a) for a in args]
+        return self.transpose(route, gs[0], *avals, **params)
 
     def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        avals = [_aval(a) for a in args]
+        if self.route is None:
+            return self.apply(outs[1], tangents, *avals, **params), None
         route = self.route(outs[0] if self.outputs == 1 else outs, *args, **params)
-        return self.apply(route, tangents, *map(_aval, args), **params)
+        return self.apply(route, tangents, *avals, **params)
+
+
+def routed_pair(
+    name: str, kernel: dict[str, str], joint_kernel: dict[str, str], apply: Rule, transpose: Rule, *, doc: str
+) -> tuple[Routed, Routed]:
+    """A routed primitive that computes the value alone, and `<name>_routed`, which computes value and route."""
+    doc_joint = f"{doc} Also gives the route."
+    joint = Routed(f"{name}_routed", joint_kernel, None, apply, transpose, outputs=2, doc=doc_joint)
+    return Routed(name, kernel, None, apply, transpose, joint=joint, doc=doc), joint
 
 
 class Smooth(Primitive):

@@ -13,6 +13,7 @@ from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
 from numbagrad.numpy.reductions import normalize_axis
+from numbagrad.primitives import along  # noqa: F401
 from numbagrad.primitives import index as rows_of
 
 # fmt: off
