@@ -1,5 +1,5 @@
-"""Parts of SciPy on Arrays and traced values: `special` and `stats`."""
+"""Parts of SciPy on Arrays and traced values: `signal`, `special` and `stats`."""
 
-from numbagrad.scipy import special, stats
+from numbagrad.scipy import signal, special, stats
 
-__all__ = ["special", "stats"]
+__all__ = ["signal", "special", "stats"]

@@ -72,7 +72,7 @@ def int32_at(typingctx, address):
     return types.int64(types.int64), codegen
 
 
-def _stack(numba_type, count):
+def stack_of(numba_type, count):
     @intrinsic
     def scratch(typingctx):
         """Uninitialised stack memory of the calling kernel."""
@@ -92,16 +92,16 @@ LANE_BLOCK = 512  # columns a column reduction accumulates at a time: 4 KiB of f
 MAX_DIMS = 64
 MAX_OPERANDS = 32
 stack_f32, stack_f64, stack_c64, stack_c128 = (
-    _stack(t, LANE_BLOCK) for t in (types.float32, types.float64, types.complex64, types.complex128)
+    stack_of(t, LANE_BLOCK) for t in (types.float32, types.float64, types.complex64, types.complex128)
 )
 stack_i8, stack_i16, stack_i32, stack_i64 = (
-    _stack(t, LANE_BLOCK) for t in (types.int8, types.int16, types.int32, types.int64)
+    stack_of(t, LANE_BLOCK) for t in (types.int8, types.int16, types.int32, types.int64)
 )
 stack_u8, stack_u16, stack_u32, stack_u64 = (
-    _stack(t, LANE_BLOCK) for t in (types.uint8, types.uint16, types.uint32, types.uint64)
+    stack_of(t, LANE_BLOCK) for t in (types.uint8, types.uint16, types.uint32, types.uint64)
 )
-stack_operands = _stack(types.int64, 2 * MAX_OPERANDS)
-stack_grid = _stack(types.int64, MAX_DIMS * (MAX_OPERANDS + 2))
+stack_operands = stack_of(types.int64, 2 * MAX_OPERANDS)
+stack_grid = stack_of(types.int64, MAX_DIMS * (MAX_OPERANDS + 2))
 
 
 @intrinsic

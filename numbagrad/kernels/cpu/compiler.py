@@ -71,11 +71,20 @@ def _toolchain() -> str:
     here = Path(__file__).parent
     scalar = here.parent.parent / "scalar"
     library = [scalar / "functions.py", *sorted((scalar / "simd").glob("*.py"))]
-    library += [here / name for name in ("abi.py", "layout.py", "pipeline.py")]
+    library += [here / name for name in ("abi.py", "layout.py", "pipeline.py", "vector.py")]
     texts = hashlib.sha256(b"".join(p.read_bytes() for p in library)).hexdigest()
     versions = [importlib.metadata.version(p) for p in ("numba", "llvmlite")]
     host = [sys.version, llvm.get_host_cpu_name(), str(sorted(llvm.get_host_cpu_features().items()))]
     return "|".join([texts, *versions, *host])
+
+
+@cache
+def vector_bytes() -> int:
+    """Width of this processor's vectors."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
 
 
 @cache

@@ -1,0 +1,179 @@
+"""Convolution, its input gradient and its weight gradient: which kernel for which shapes and types.
+
+    one channel with one, few taps    conv_plane: shifted copies of the plane
+    1 x 1, plain                      BLAS
+    anything else                     conv_patch: patches packed into L1, register tiles
+    complex                           four real ones
+    integers                          one product a tap (no derivative passes here)
+
+Arrays: input (batch, channels, *spatial), weights (outputs, channels of a group, *taps), all seen by group as
+(batch, group, channels, places) and (group, outputs, channels, taps).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from numbagrad.kernels.cpu import conv_patch, conv_plane, pool, threads
+from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
+from numbagrad.kernels.cpu.copy import contiguous
+
+Shape = tuple[int, ...]
+
+
+def _geometry(spatial: Shape, taps: Shape, channels: int, outputs: int, groups: int, settings: dict) -> Geometry:
+    axes = []
+    padding, strides = settings["padding"], settings["strides"]
+    for n, k, s, (low, high), b, d in zip(
+        spatial, taps, strides, padding, settings["lhs_dilation"], settings["rhs_dilation"]
+    ):
+        length = ((n - 1) * b + 1 if n else 0) + low + high
+        axes.append(Axis(n, max(0, (length - (k - 1) * d - 1) // s + 1), k, s, low, b, d))
+    return Geometry(tuple(axes), groups, channels, outputs)
+
+
+def conv(x: np.ndarray, w: np.ndarray, *, groups: int, **settings: Any) -> np.ndarray:
+    """Outputs (batch, outputs, *places)."""
+    geometry = _geometry(x.shape[2:], w.shape[2:], w.shape[1], w.shape[0] // groups, groups, settings)
+    shape = (x.shape[0], w.shape[0], *geometry.out_shape)
+    if x.dtype.kind == "c":
+        return _complex(conv, x, w, groups=groups, **settings)
+    weights = _by_group(w, groups)
+    return _project(_channels(x, groups), weights, geometry, False).reshape(shape)
+
+
+def conv_input(g: np.ndarray, w: np.ndarray, *, shape: Shape, groups: int, **settings: Any) -> np.ndarray:
+    """What inputs of spatial shape `shape` receive from cotangents of the outputs."""
+    geometry = _geometry(shape, w.shape[2:], w.shape[1], w.shape[0] // groups, groups, settings)
+    if g.dtype.kind == "c":
+        return _complex(conv_input, g, w, shape=shape, groups=groups, **settings)
+    weights = _by_group(w, groups).transpose(0, 2, 1, 3)
+    out = _project(_channels(g, groups), weights, geometry, True)
+    return out.reshape((g.shape[0], groups * w.shape[1], *shape))
+
+
+def conv_weight(x: np.ndarray, g: np.ndarray, *, shape: Shape, groups: int, **settings: Any) -> np.ndarray:
+    """What weights with `shape` taps receive from cotangents of the outputs."""
+    channels, outputs = x.shape[1] // groups, g.shape[1] // groups
+    geometry = _geometry(x.shape[2:], shape, channels, outputs, groups, settings)
+    if x.dtype.kind == "c":
+        return _complex(conv_weight, x, g, shape=shape, groups=groups, **settings)
+    out = _weights(_channels(x, groups), _channels(g, groups), geometry)
+    return out.reshape((groups * outputs, channels, *shape))
+
+
+def _channels(x: np.ndarray, groups: int) -> np.ndarray:
+    places = math.prod(x.shape[2:])
+    return contiguous(x).reshape(x.shape[0], groups, x.shape[1] // groups, places)
+
+
+def _by_group(w: np.ndarray, groups: int) -> np.ndarray:
+    return contiguous(w).reshape(groups, w.shape[0] // groups, w.shape[1], math.prod(w.shape[2:]))
+
+
+def _project(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -> np.ndarray:
+    """Targets from sources, either way."""
+    if x.dtype.kind != "f":
+        return _project_by_taps(x, w, geometry, backward)
+    if geometry.pointwise:
+        out = pool.empty((*x.shape[:2], w.shape[1], x.shape[3]), x.dtype)
+        threads.dismiss()
+        np.matmul(w[..., 0], x, out=out)
+        return out
+    geometry = geometry.squeezed()
+    if geometry.inputs == geometry.outputs == 1:
+        tables = conv_plane.layout(geometry, backward, conv_plane.room_elements(x.dtype))
+        if tables is not None:
+            return conv_plane.project(x[:, :, 0], w[:, 0, 0], geometry, tables, backward)
+    return conv_patch.project(x, w, geometry, backward)
+
+
+def _weights(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
+    if x.dtype.kind != "f":
+        return _weights_by_taps(x, g, geometry)
+    if geometry.pointwise:
+        return _pointwise_weights(x, g)[..., None]
+    geometry = geometry.squeezed()
+    if geometry.inputs == geometry.outputs == 1:
+        tables = conv_plane.layout(geometry, False, conv_plane.room_elements(x.dtype))
+        if tables is not None:
+            return conv_plane.weights(x[:, :, 0], g[:, :, 0], geometry, tables)
+    return conv_patch.weights(x, g, geometry)
+
+
+def _pointwise_weights(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Sum over the batch of g x^T, image by image where all at once would take more memory than the images."""
+    threads.dismiss()
+    n, groups, channels, _ = x.shape
+    if n * groups * g.shape[2] * channels <= max(x.size, g.size):
+        return np.add.reduce(np.matmul(g, x.swapaxes(2, 3)), 0)
+    out = np.zeros((groups, g.shape[2], channels), x.dtype)
+    for image in range(n):
+        out += np.matmul(g[image], x[image].swapaxes(1, 2))
+    return out
+
+
+# --- complex numbers and integers
+
+
+def _complex(function: Any, a: np.ndarray, b: np.ndarray, **settings: Any) -> np.ndarray:
+    """A product of complex operands from products of their parts."""
+    parts = [[np.ascontiguousarray(v.real), np.ascontiguousarray(v.imag)] for v in (a, b)]
+    (ar, ai), (br, bi) = parts
+    real = function(ar, br, **settings) - function(ai, bi, **settings)
+    out = np.empty(real.shape, a.dtype)
+    out.real = real
+    out.imag = function(ar, bi, **settings) + function(ai, br, **settings)
+    return out
+
+
+def _taps(geometry: Geometry) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
+    """Number of each tap, the inputs it reads and the outputs it serves."""
+    for number, tap in enumerate(itertools.product(*(range(a.taps) for a in geometry.axes))):
+        reads, serves = [], []
+        for t, a in zip(tap, geometry.axes):
+            o = np.arange(a.outputs)
+            i = o * a.stride + t * a.rhs_dilation - a.low
+            hit = np.flatnonzero((i % a.lhs_dilation == 0) & (i >= 0) & (i < a.inputs * a.lhs_dilation))
+            i = i[hit] // a.lhs_dilation
+            reads.append(_as_slice(i))
+            serves.append(_as_slice(hit))
+        yield number, tuple(reads), tuple(serves)
+
+
+def _as_slice(places: np.ndarray) -> slice:
+    if len(places) == 0:
+        return slice(0, 0)
+    step = int(places[1] - places[0]) if len(places) > 1 else 1
+    return slice(int(places[0]), int(places[-1]) + 1, step)
+
+
+def _project_by_taps(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -> np.ndarray:
+    source, target = geometry.in_shape, geometry.out_shape
+    if backward:
+        source, target = target, source
+    x = x.reshape(*x.shape[:3], *source)
+    out = np.zeros((*x.shape[:2], w.shape[1], *target), x.dtype)
+    for number, reads, serves in _taps(geometry):
+        if backward:
+            reads, serves = serves, reads
+        out[(..., *serves)] += np.einsum("ngc...,goc->ngo...", x[(..., *reads)], w[..., number])
+    return out
+
+
+def _weights_by_taps(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
+    x = x.reshape(*x.shape[:3], *geometry.in_shape)
+    g = g.reshape(*g.shape[:3], *geometry.out_shape)
+    out = np.zeros((x.shape[1], g.shape[2], x.shape[2], math.prod(geometry.tap_shape)), x.dtype)
+    for number, reads, serves in _taps(geometry):
+        out[..., number] = np.einsum("ngcp,ngop->goc", _flat(x[(..., *reads)]), _flat(g[(..., *serves)]))
+    return out
+
+
+def _flat(x: np.ndarray) -> np.ndarray:
+    return x.reshape(*x.shape[:3], math.prod(x.shape[3:]))
