@@ -20,7 +20,7 @@ from numbagrad.kernels.cpu.reduce import reduce_sum
 from numbagrad.scalar.render import NAMES
 
 PANEL_BYTES = 24 << 10  # forward: with the weights of a tile in L1
-DEEP_BYTES, DEEP = 64 << 10, 128  # weight gradient: bytes of a panel, and its width, which is summed over
+DEEP_BYTES, DEEP = 16 << 10, 64  # weight gradient: bytes of a panel, and its width, which is summed over
 ROWS = 128  # target channels for which a panel is packed once
 PARTS = 8  # partial weight gradients: fixed, so that the result does not depend on the number of threads
 ITEM = 4 << 20  # multiplications of one piece
@@ -29,7 +29,7 @@ _HEADER = '''"""{title} of {T}."""
 
 from numba import {T}, njit
 from numbagrad.kernels.cpu.abi import {F}, i64, stack_of
-from numbagrad.kernels.cpu.vector import move, multiply_tile
+from numbagrad.kernels.cpu.vector import move, multiply_tile, turn_tile
 from numbagrad.scalar.simd import wide_vectors
 
 move_1, move_2, move_any = move({T}, 1), move({T}, 2), move({T}, 0)
@@ -52,15 +52,17 @@ def pack(
             here = rows[r * outer_taps + outer]
             head, tail = low - start, (high - start if here >= 0 else 0)
             here += image + begin + step * start
-            for c in range(channel, channels):
-                to, of = (k + c - channel) * width + at, c * plane + here
-                for v in range(0, run, {VL}):
-                    if step == 1:
-                        move_1(panel, to + v, x, of + v, head - v, tail - v, run - v)
-                    elif step == 2:
-                        move_2(panel, to + v, x, of + 2 * v, head - v, tail - v, run - v)
-                    else:
-                        move_any(panel, to + v, x, of + step * v, head - v, tail - v, run - v, step)
+            for v in range(0, run, {VL}):  # outside: the masks are the same for all channels
+                to, of = (k - channel) * width + at + v, here + step * v
+                if step == 1:
+                    for c in range(channel, channels):
+                        move_1(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v)
+                elif step == 2:
+                    for c in range(channel, channels):
+                        move_2(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v)
+                else:
+                    for c in range(channel, channels):
+                        move_any(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v, step)
             at, r, start = at + run, r + 1, 0
         k += channels - channel
 
@@ -116,7 +118,7 @@ def {name}(n, ptrs, strides):
             write(out, out_channels, out_plane, starts, period, sums, channel, tiles * {MR}, row, j, count, length)
 '''
 
-_WEIGHTS = '''tile = multiply_tile({T}, {MR}, {NV}, {deep}, 1)
+_WEIGHTS = '''tile, square = multiply_tile({T}, {MR}, {NV}, {deep}, 1), turn_tile({T})
 panel_memory, across_memory = stack_of({T}, {panel}), stack_of({T}, {deep} * {OW})
 
 
@@ -127,8 +129,14 @@ def turn(across, g, image, channels, plane, starts, period, row, j, count, lengt
     while at < count:
         run = min(length - start, count - at)
         of = image + starts[r] + period * start
+        done, squares = 0, 0
+        if period == 1:
+            done, squares = run - run % {VL}, channels - channels % {VL}
+            for c in range(0, squares, {VL}):
+                for i in range(0, done, {VL}):
+                    square(across, (at + i) * {OW} + c, {OW}, g, c * plane + of + i, plane)
         for c in range(channels):
-            for i in range(run):
+            for i in range(done if c < squares else 0, run):
                 across[(at + i) * {OW} + c] = g[c * plane + of + period * i]
         at, r, start = at + run, r + 1, 0
 

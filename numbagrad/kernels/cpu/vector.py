@@ -56,9 +56,16 @@ class _Vectors:
 
     def mask(self, low, high):
         """Lanes in [low, high)."""
-        lane = self.iota()
-        above = self.builder.icmp_signed(">=", lane, self.splat(low))
-        return self.builder.and_(above, self.builder.icmp_signed("<", lane, self.splat(high)))
+        lane = ir.Constant(ir.VectorType(I32, self.width), list(range(self.width)))
+        above = self.builder.icmp_signed(">=", lane, self.splat(self._lane_number(low)))
+        return self.builder.and_(above, self.builder.icmp_signed("<", lane, self.splat(self._lane_number(high))))
+
+    def _lane_number(self, k):
+        """A place among the lanes, or just outside, in 32 bits: half the vectors in the comparison."""
+        zero, width = ir.Constant(I64, 0), ir.Constant(I64, self.width)
+        k = self.builder.select(self.builder.icmp_signed("<", k, zero), zero, k)
+        k = self.builder.select(self.builder.icmp_signed(">", k, width), width, k)
+        return self.builder.trunc(k, I32)
 
     def masked_load(self, pointer, at, mask):
         place = self.place(pointer, at)
@@ -215,6 +222,39 @@ def dot_tile(numba_type, rows):
         return types.void(*kinds), codegen
 
     return tile
+
+
+def turn_tile(numba_type):
+    """Intrinsic `(out, out_at, out_step, x, x_at, x_step)`: out[i * out_step + j] = x[j * x_step + i], a square of
+    as many rows as a vector has lanes."""
+    pointer_type, word = types.CPointer(numba_type), types.int64
+
+    @intrinsic
+    def turn(typingctx, out, out_at, out_step, x, x_at, x_step):
+        def codegen(context, builder, signature, args):
+            out, out_at, out_step, x, x_at, x_step = args
+            v = _Vectors(context, builder, numba_type)
+            place = lambda at, step, k: builder.add(at, builder.mul(step, ir.Constant(I64, k)))
+            rows = [v.load(x, place(x_at, x_step, k)) for k in range(v.width)]
+            half = 1
+            while half < v.width:  # swap blocks of that size across the diagonal
+                for k in range(v.width):
+                    if k & half == 0:
+                        a, b = rows[k], rows[k + half]
+                        low = [j if j & half == 0 else v.width + j - half for j in range(v.width)]
+                        high = [j + half if j & half == 0 else v.width + j for j in range(v.width)]
+                        kind = ir.VectorType(I32, v.width)
+                        rows[k] = builder.shuffle_vector(a, b, ir.Constant(kind, low))
+                        rows[k + half] = builder.shuffle_vector(a, b, ir.Constant(kind, high))
+                half *= 2
+            for k, row in enumerate(rows):
+                v.store(row, out, place(out_at, out_step, k))
+            return context.get_dummy_value()
+
+        kinds = [pointer_type, word, word, pointer_type, word, word]
+        return types.void(*kinds), codegen
+
+    return turn
 
 
 def lane_total(numba_type):
