@@ -1,11 +1,15 @@
-"""What the examples share: the command line and where pictures go."""
+"""What the examples share: the command line, where pictures go, and training on the handwritten digits."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+import numpy as onp
+
 import numbagrad as ng
+import numbagrad.numpy as np
+from numbagrad import nn, optim
 
 OUT = Path(__file__).parent / "out"
 
@@ -31,3 +35,46 @@ def save(figure, name: str) -> None:
     OUT.mkdir(exist_ok=True)
     figure.savefig(OUT / name, dpi=110, bbox_inches="tight")
     print(f"wrote {OUT / name}")
+
+
+def load_digits(seed: int):
+    """scikit-learn's digits: pixels scaled to [0, 1] in float32 and labels, three quarters to train, one to test."""
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels = (pixels / 16).astype(onp.float32)
+    return train_test_split(pixels, labels, test_size=0.25, random_state=seed, stratify=labels)
+
+
+def train(logits, params, x, labels, *, epochs: int, batch: int, rate, seed: int, change=None):
+    """Adam on shuffled minibatches of the mean cross-entropy; the parameters and the loss of every step.
+
+    `change(rng, x)` may alter the pixels of a minibatch, so that no two epochs see the same.
+    """
+    from tqdm import trange
+
+    def loss(params, x, labels):
+        return np.mean(nn.softmax_cross_entropy_with_integer_labels(logits(params, x), labels))
+
+    optimizer = optim.adam(rate)
+    state = optimizer.init(params)
+    step = ng.value_and_grad(loss)
+    rng = onp.random.default_rng(seed)
+    history = []
+    with trange(epochs, unit="epoch") as bar:
+        for _ in bar:
+            order = rng.permutation(len(x))
+            for start in range(0, len(x) - batch + 1, batch):
+                rows = order[start : start + batch]
+                seen = x[rows] if change is None else change(rng, x[rows])
+                value, grads = step(params, seen, labels[rows])
+                params, state = optimizer.update(grads, state, params)
+                history.append(float(value))
+            bar.set_postfix(loss=f"{history[-1]:.4f}")
+    return params, history
+
+
+def accuracy(answers, labels) -> float:
+    """Share of digits recognised."""
+    return float(onp.mean(onp.asarray(answers) == labels))

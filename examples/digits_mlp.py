@@ -10,25 +10,14 @@ import sys
 import time
 
 import numpy as onp
-from common import arguments, save
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-from tqdm import trange
+from common import accuracy, arguments, load_digits, save, train
 
-import numbagrad as ng
 import numbagrad.numpy as np
-from numbagrad import nn, optim, random
+from numbagrad import nn, random
 
 WIDTHS = (64, 128, 64, 10)
 BATCH = 128
 NEEDED = 0.97
-
-
-def load(seed: int):
-    """Pixels scaled to [0, 1] in float32 and labels: train and test."""
-    pixels, labels = load_digits(return_X_y=True)
-    pixels = (pixels / 16).astype(onp.float32)
-    return train_test_split(pixels, labels, test_size=0.25, random_state=seed, stratify=labels)
 
 
 def initial(key):
@@ -48,33 +37,9 @@ def logits(params, x):
     return x @ last["w"] + last["b"]
 
 
-def loss(params, x, labels):
-    """Mean negative log-likelihood of the labels."""
-    return np.mean(nn.softmax_cross_entropy_with_integer_labels(logits(params, x), labels))
-
-
-def accuracy(params, x, labels) -> float:
-    """Share of digits recognised."""
-    return float(onp.mean(onp.argmax(onp.asarray(logits(params, x)), axis=1) == labels))
-
-
-def train(params, x, labels, epochs: int, rate: float, seed: int):
-    """Adam on shuffled minibatches; the parameters and the loss of every step."""
-    optimizer = optim.adam(rate)
-    state = optimizer.init(params)
-    step = ng.value_and_grad(loss)
-    shuffle = onp.random.default_rng(seed)
-    history = []
-    with trange(epochs, unit="epoch") as bar:
-        for _ in bar:
-            order = shuffle.permutation(len(x))
-            for start in range(0, len(x) - BATCH + 1, BATCH):
-                rows = order[start : start + BATCH]
-                value, grads = step(params, x[rows], labels[rows])
-                params, state = optimizer.update(grads, state, params)
-                history.append(float(value))
-            bar.set_postfix(loss=f"{history[-1]:.4f}")
-    return params, history
+def answers(params, x):
+    """The digit that each image is taken for."""
+    return onp.argmax(onp.asarray(logits(params, x)), axis=1)
 
 
 def plot_loss(history, epochs: int) -> None:
@@ -93,17 +58,17 @@ def plot_loss(history, epochs: int) -> None:
 
 
 def plot_digits(params, x, labels) -> None:
-    """Every mistake on the test digits first, then right answers, with the network's confidence."""
+    """Every mistake on the test digits first, then right taken, with the network's confidence."""
     import matplotlib.pyplot as plt
 
     chances = onp.exp(onp.asarray(nn.log_softmax(logits(params, x))))
-    answers = chances.argmax(axis=1)
-    shown = onp.argsort(answers == labels, kind="stable")[:40]
+    taken = chances.argmax(axis=1)
+    shown = onp.argsort(taken == labels, kind="stable")[:40]
     figure, grid = plt.subplots(5, 8, figsize=(9, 6.8))
     for axes, k in zip(grid.flat, shown, strict=True):
-        right = answers[k] == labels[k]
+        right = taken[k] == labels[k]
         axes.imshow(x[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-        text = f"{answers[k]}" if right else f"{answers[k]}, is {labels[k]}"
+        text = f"{taken[k]}" if right else f"{answers[k]}, is {labels[k]}"
         axes.set_title(f"{text}  ({chances[k].max():.0%})", fontsize=9, color="black" if right else "#c0392b")
         axes.axis("off")
     figure.suptitle("Test digits: the network's answer and confidence (mistakes in red)")
@@ -120,14 +85,15 @@ def main() -> int:
         seed=dict(default=0, help="of the split, the weights and the shuffling"),
     )
     epochs = min(chosen.epochs, 20) if chosen.quick else chosen.epochs
-    x_train, x_test, y_train, y_test = load(chosen.seed)
+    x_train, x_test, y_train, y_test = load_digits(chosen.seed)
     params = initial(random.key(chosen.seed))
     start = time.perf_counter()
-    params, history = train(params, x_train, y_train, epochs, chosen.rate, chosen.seed)
+    options = dict(epochs=epochs, batch=BATCH, rate=chosen.rate, seed=chosen.seed)
+    params, history = train(logits, params, x_train, y_train, **options)
     seconds = time.perf_counter() - start
-    tested = accuracy(params, x_test, y_test)
+    trained, tested = accuracy(answers(params, x_train), y_train), accuracy(answers(params, x_test), y_test)
     print(f"{len(history)} steps in {seconds:.1f} s, loss {history[0]:.3f} -> {history[-1]:.4f}")
-    print(f"accuracy: train {accuracy(params, x_train, y_train):.2%}, test {tested:.2%} of {len(y_test)} digits")
+    print(f"accuracy: train {trained:.2%}, test {tested:.2%} of {len(y_test)} digits")
     if not chosen.quick:
         plot_loss(history, epochs)
         plot_digits(params, x_test, y_test)

@@ -27,14 +27,14 @@ from numbagrad.core.tree import tree_map
 from numbagrad.scalar import atom
 
 if _TYPE_CHECKING:
-    from numbagrad import lax, nn, optim, random, scipy, testing
+    from numbagrad import lax, nn, ops, optim, random, scipy, testing
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> _Any:
     """Namespaces that not every program needs are imported when first used."""
-    if name in ("lax", "nn", "optim", "random", "scipy", "testing"):
+    if name in ("lax", "nn", "ops", "optim", "random", "scipy", "testing"):
         import importlib
 
         return importlib.import_module(f"numbagrad.{name}")
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> _Any:
 __all__ = [
     "Array", "DeviceError", "EscapedTracerError", "NumbagradError", "TracerConversionError", "ViewAssignmentError",
     "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "device_put", "devices", "elementwise",
-    "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "optim", "random",
+    "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "ops", "optim", "random",
     "register_kernel", "remat", "scipy", "stop_gradient",
     "testing", "tree", "tree_map", "tree_util", "value_and_grad", "vjp",
 ]

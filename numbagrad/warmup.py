@@ -2,7 +2,8 @@
 
 A kernel is compiled when it is first met, in some 0.1 s; a program that meets many new ones starts slowly. The
 warm-up meets them all: every public elementwise function of floats with its gradient, arithmetic with scalars,
-sums and extrema. They are chosen from the registry, so that a new function is warmed up without being listed.
+sums and extrema, convolution, pooling, order and segments. Elementwise functions are chosen from the registry, so
+that a new one is warmed up without being listed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def tasks() -> list[Task]:
     ]
     work = [f"atom {name}" for name in atoms] + [f"scalar {name}" for name in ARITHMETIC]
     work += ["reduce sum", "reduce max", "reduce min", "reduce mean", "convert", "select"]
+    work += [f"structural {name}" for name in _STRUCTURAL]
     order = sorted(work, key=lambda w: not w.startswith("atom"))
     return [(w, dtype) for w in order for dtype in FLOATS]
 
@@ -123,6 +125,39 @@ def _select(name: str, dtype: np.dtype) -> None:
     _pull(lambda a: op("select")(condition, a, zero), [x])
 
 
+def _conv(x: Any, w: Any, **options: Any) -> Any:
+    from numbagrad import lax
+
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME", **options)
+
+
+# A public function on an array (4, 8, 8), and on a kernel where it needs one.
+_STRUCTURAL: dict[str, Callable[..., Any]] = {
+    "conv": lambda x: _conv(x[None], x[:, :3, :3][:, None].repeat(4, 1)),
+    "conv of one channel": lambda x: _conv(x[:, None], x[:, :3, :3][:, None].repeat(4, 0)),
+    "depthwise conv": lambda x: _conv(x[None], x[:, :3, :3][:, None], feature_group_count=4),
+    "max_pool": lambda x: _namespace("nn").max_pool(x[None], (2, 2), (2, 2), channel_axis=1),
+    "avg_pool": lambda x: _namespace("nn").avg_pool(x[None], (2, 2), (2, 2), channel_axis=1),
+    "sort": lambda x: _namespace("numpy").sort(x),
+    "cumsum": lambda x: _namespace("numpy").cumsum(x, 0) + _namespace("numpy").cumsum(x, 2),
+    "segment_sum": lambda x: _namespace("ops").segment_sum(x, [0, 1, 1, 0]),
+    "segment_max": lambda x: _namespace("ops").segment_max(x, [0, 1, 1, 0]),
+    "softmax": lambda x: _namespace("nn").softmax(x) + _namespace("nn").log_softmax(x),
+}
+
+
+def _namespace(name: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"numbagrad.{name}")
+
+
+def _structural(name: str, dtype: np.dtype) -> None:
+    from numbagrad.core.array import Array
+
+    _pull(lambda v: _STRUCTURAL[name](Array(v))._value, [np.ones((4, 8, 8), dtype)])
+
+
 _KINDS: dict[str, Callable[[str, np.dtype], None]] = {
     "native": _native,
     "atom": _atom,
@@ -130,6 +165,7 @@ _KINDS: dict[str, Callable[[str, np.dtype], None]] = {
     "reduce": _reduce,
     "convert": _convert,
     "select": _select,
+    "structural": _structural,
 }
 
 

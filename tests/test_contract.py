@@ -9,6 +9,7 @@ import pytest
 
 import numbagrad as ng
 import numbagrad.numpy as np
+from numbagrad import lax, nn
 from numbagrad.numpy.elementwise import call
 from numbagrad.testing import inner_product_identity
 
@@ -90,6 +91,49 @@ CASES = [
     # --- products
     ("prod with a zero", np.prod, [[2, 0, 3]], 0, [[0, 6, 0]]),
     ("prod with two zeros", np.prod, [[0, 0, 3]], 0, [[0, 0, 0]]),
+    ("cumprod with zeros", lambda x: np.cumprod(x)[2], [[2, 0, 3, 0]], 0, [[0, 6, 0, 0]]),
+    # --- order: along the stable permutation; running extrema: the latest of equals
+    ("sort tie", lambda x: np.sort(x)[0], [[2, 1, 1]], 1, [[0, 1, 0]]),
+    ("sort of nan", lambda x: np.sort(x)[-1], [[NAN, 1, NAN]], NAN, [[0, 0, 1]]),
+    ("median of an odd number", np.median, [[3, 1, 2]], 2, [[0, 0, 1]]),
+    ("median of an even number", np.median, [[4, 1, 2, 9]], 3, [[HALF, 0, HALF, 0]]),
+    ("median tie", np.median, [[2, 2, 2, 2]], 2, [[0, HALF, HALF, 0]]),
+    ("median of inf", np.median, [[INF, 1, 2, INF, INF]], INF, [[1, 0, 0, 0, 0]]),
+    ("median of nan", np.median, [[1, NAN, 2]], NAN, [[0, 1, 0]]),
+    ("quantile at an element", lambda x: np.quantile(x, 0.5), [[INF, 1, 2]], 2, [[0, 0, 1]]),
+    ("top_k tie", lambda x: lax.top_k(x, 1)[0][0], [[1, 2, 2]], 2, [[0, 1, 0]]),
+    ("cummax tie", lambda x: lax.cummax(x)[2], [[2, 1, 2]], 2, [[0, 0, 1]]),
+    ("cummin tie", lambda x: lax.cummin(x)[1], [[1, 1]], 1, [[0, 1]]),
+    ("cummax after nan", lambda x: lax.cummax(x)[2], [[1, NAN, 5]], NAN, [[0, 1, 0]]),
+    ("cumlogsumexp of -inf", lambda x: lax.cumlogsumexp(x)[1], [[-INF, -INF]], -INF, [[0, 0]]),
+    ("cumlogsumexp with two inf", lambda x: lax.cumlogsumexp(x)[2], [[INF, 0, INF]], INF, [[HALF, 0, HALF]]),
+    # --- segments: the last row is dropped, segment 1 is empty
+    ("segment_max tie", lambda x: segment("max", x), [[2, 2, 1, 9]], 2, [[HALF, HALF, 0, 0]]),
+    ("segment_min tie", lambda x: segment("min", x), [[1, 2, 1, 0]], 1, [[HALF, 0, HALF, 0]]),
+    ("segment_max with nans", lambda x: segment("max", x), [[NAN, 2, NAN, 9]], NAN, [[HALF, 0, HALF, 0]]),
+    ("segment_max of nothing", lambda x: segment("max", x, 1), [[1, 2, 3, 9]], -INF, [[0, 0, 0, 0]]),
+    ("segment_min of nothing", lambda x: segment("min", x, 1), [[1, 2, 3, 9]], INF, [[0, 0, 0, 0]]),
+    ("segment_sum", lambda x: segment("sum", x), [[1, 2, 3, NAN]], 6, [[1, 1, 1, 0]]),
+    ("segment_mean", lambda x: segment("mean", x), [[1, 2, 3, NAN]], 2, [[THIRD, THIRD, THIRD, 0]]),
+    ("segment_mean of nothing", lambda x: segment("mean", x, 1), [[1, 2, 3, 9]], 0, [[0, 0, 0, 0]]),
+    ("segment_prod with a zero", lambda x: segment("prod", x), [[2, 0, 3, NAN]], 0, [[0, 6, 0, 0]]),
+    ("segment_prod with two zeros", lambda x: segment("prod", x), [[0, 0, 3, 9]], 0, [[0, 0, 0, 0]]),
+    ("segment_prod of nothing", lambda x: segment("prod", x, 1), [[1, 2, 3, 9]], 1, [[0, 0, 0, 0]]),
+    ("segment_logsumexp of -inf", lambda x: segment("logsumexp", x), [[-INF, -INF, -INF, 9]], -INF, [[0, 0, 0, 0]]),
+    ("segment_logsumexp of inf", lambda x: segment("logsumexp", x), [[INF, 0, INF, 9]], INF, [[HALF, 0, HALF, 0]]),
+    ("segment_logsumexp of nothing", lambda x: segment("logsumexp", x, 1), [[1, 2, 3, 9]], -INF, [[0, 0, 0, 0]]),
+    # --- windows: the first of equals, the first nan; padding has none
+    ("max pool tie", lambda x: window("max", x)[0], [[1, 2, 2]], 2, [[0, 1, 0]]),
+    ("min pool tie", lambda x: window("min", x)[0], [[1, 2, 1]], 1, [[1, 0, 0]]),
+    ("max pool with nans", lambda x: window("max", x)[0], [[1, NAN, NAN]], NAN, [[0, 1, 0]]),
+    ("max pool of -inf", lambda x: window("max", x)[0], [[-INF, -INF, -INF]], -INF, [[1, 0, 0]]),
+    ("max pool of padding", lambda x: window("max", x, (3, 0))[0], [[1, 2, 3]], -INF, [[0, 0, 0]]),
+    ("min pool of padding", lambda x: window("min", x, (3, 0))[0], [[1, 2, 3]], INF, [[0, 0, 0]]),
+    ("max pool, cropped", lambda x: window("max", x, (-1, 1))[0], [[9, 2, 3]], 3, [[0, 0, 1]]),
+    ("window sum, cropped", lambda x: window("add", x, (-1, 1))[0], [[NAN, 2, 3]], 5, [[0, 1, 1]]),
+    ("window product with a zero", lambda x: window("mul", x)[0], [[2, 0, 3]], 0, [[0, 6, 0]]),
+    ("lp pool of zeros", lambda x: nn.lp_pool(x[:, None], 2, (3,))[0, 0], [[0, 0, 0]], 0, [[0, 0, 0]]),
+    ("global max pool tie", lambda x: nn.global_max_pool(x[None, :, None])[0, 0], [[1, 2, 2]], 2, [[0, 1, 0]]),
     # --- logsumexp
     ("logsumexp of -inf", lambda x: logsumexp(x), [[-INF, -INF]], -INF, [[0, 0]]),
     ("logsumexp with -inf", lambda x: logsumexp(x), [[-INF, 0]], 0, [[0, 1]]),
@@ -111,10 +155,19 @@ def norm(x):
     return function(x)
 
 
+def window(name, x, padding=(0, 0)):
+    init = {"max": -INF, "min": INF, "add": 0.0, "mul": 1.0}[name]
+    return lax.reduce_window(x, init, getattr(lax, name), (3,), None, (padding,))
+
+
 def logsumexp(x):
     from numbagrad.numpy.reductions import logsumexp as function
 
     return function(x)
+
+
+def segment(name, x, number=0):
+    return getattr(ng.ops, f"segment_{name}")(x, onp.array([0, 0, 0, -1]), 2)[number]
 
 
 @pytest.mark.parametrize(("f", "args", "value", "wanted"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])

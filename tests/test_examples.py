@@ -7,6 +7,7 @@ from processes import ROOT, command
 
 EXAMPLES = {
     "digits_mlp": r"test (?P<accuracy>9[7-9]|100)\.\d\d% of 450 digits",
+    "digits_cnn": r"test (?P<accuracy>9[89]|100)\.\d\d% of 450 digits",
     "lynx_hare": r"alpha 0\.5\d+ +published 0\.55",
     "logistic_scipy": r"test (?P<accuracy>9[5-9]|100)\.\d\d% of 143 patients",
 }

@@ -1,6 +1,25 @@
 """Structural and elementwise operations under their XLA names, as in jax.lax."""
 
 from numbagrad.lax import elementwise as _elementwise
+from numbagrad.lax.convolution import (
+    ConvDimensionNumbers,
+    conv,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from numbagrad.lax.dynamic import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    index_in_dim,
+    index_take,
+)
 from numbagrad.lax.elementwise import (
     RoundingMethod,
     abs,
@@ -20,6 +39,30 @@ from numbagrad.lax.elementwise import (
     select_n,
     shift_right_logical,
     sign,
+)
+from numbagrad.lax.order import (
+    cumlogsumexp,
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    linear_recurrence,
+    sort,
+    sort_key_val,
+    top_k,
+)
+from numbagrad.lax.scatter import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    gather,
+    scatter,
+    scatter_add,
+    scatter_apply,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
 )
 from numbagrad.lax.structural import (
     argmax,
@@ -50,14 +93,31 @@ from numbagrad.lax.structural import (
     stop_gradient,
     transpose,
 )
+from numbagrad.lax.windows import (
+    padtype_to_pads,
+    reduce_window,
+    reduce_window_shape_tuple,
+    select_and_gather_add,
+    select_and_scatter,
+    select_and_scatter_add,
+)
 
 globals().update(_elementwise.FUNCTIONS)
 
 __all__ = [
+    "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "dynamic_index_in_dim", "dynamic_slice",
+    "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
+    "gather", "index_in_dim", "index_take", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
+    "scatter_mul", "scatter_sub",
+    "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
+    "conv_transpose", "conv_with_general_padding",
     "RoundingMethod", "abs", "argmax", "argmin", "batch_matmul", "broadcast", "broadcast_in_dim", "broadcasted_iota",
     "clamp", "complex", "concatenate", "conj", "convert_element_type", "div", "dot", "dot_general", "expand_dims",
     "full", "full_like", "imag", "integer_pow", "iota", "is_finite", "pad", "polygamma", "pow", "real", "reduce_and",
     "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reshape", "rev", "round", "select",
     "select_n", "shift_right_logical", "sign", "slice", "slice_in_dim", "squeeze", "stop_gradient", "transpose",
+    "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "linear_recurrence", "sort", "sort_key_val", "top_k",
+    "padtype_to_pads", "reduce_window", "reduce_window_shape_tuple", "select_and_gather_add", "select_and_scatter",
+    "select_and_scatter_add",
     *_elementwise.FUNCTIONS,
 ]  # fmt: skip

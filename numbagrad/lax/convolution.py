@@ -87,7 +87,7 @@ def conv_general_dilated(
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> x, w = np.arange(5.0).reshape(1, 1, 5), np.asarray([[[1.0, 2.0]]])
     >>> ng.lax.conv_general_dilated(x, w, (2,), [(1, 0)])
-    Array([[[0., 5., 11.]]], dtype=float64)
+    Array([[[ 0.,  5., 11.]]], dtype=float64)
     >>> ng.grad(lambda w: ng.lax.conv_general_dilated(x, w, (2,), [(1, 0)]).sum())(w)
     Array([[[4., 6.]]], dtype=float64)
     """

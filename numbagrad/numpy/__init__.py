@@ -8,10 +8,15 @@ from numbagrad.numpy import (
     methods,  # gives Array its operators
 )
 from numbagrad.numpy.calculus import *
+from numbagrad.numpy.convolution import *
 from numbagrad.numpy.creation import *
+from numbagrad.numpy.cumulative import *
 from numbagrad.numpy.elementwise import *
+from numbagrad.numpy.histogram import *
 from numbagrad.numpy.logic import *
+from numbagrad.numpy.order import *
 from numbagrad.numpy.products import *
+from numbagrad.numpy.quantile import *
 from numbagrad.numpy.reductions import *
 from numbagrad.numpy.searching import *
 from numbagrad.numpy.shaping import *

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import promote, value_of
+from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
 from numbagrad.core.trace import Box
@@ -19,6 +19,7 @@ from numbagrad.primitives import index as rows_of
 from numbagrad.primitives.broadcast import broadcast_to, reshape_to
 from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.layout import transpose
+from numbagrad.primitives.segment import segment_prod
 from numbagrad.primitives.slices import getitem as basic_getitem
 from numbagrad.primitives.slices import setitem as basic_setitem
 
@@ -26,10 +27,13 @@ Key = tuple[Any, ...]
 _DROPPED = np.iinfo(np.int64).min  # out of range whichever way it is counted
 
 
-def parse(key: Any, shape: tuple[int, ...], mode: str = "raise") -> tuple[Key, bool]:
-    """The key as a full tuple of ints, slices, None and int64 arrays; whether it has arrays."""
+def parse(key: Any, shape: tuple[int, ...], mode: str = "raise", keep: bool = False) -> tuple[Key, bool]:
+    """The key as a full tuple of ints, slices, None and int32 or int64 arrays; whether it has arrays.
+
+    `keep`: the arrays will wait on a tape, so those that the caller may write to are copied.
+    """
     parts = key if isinstance(key, tuple) else (key,)
-    parts = tuple(_part(p) for p in parts)
+    parts = tuple(_part(p, keep) for p in parts)
     used = sum(p.ndim if _is_mask(p) else 1 for p in parts if p is not None and p is not Ellipsis)
     if sum(p is Ellipsis for p in parts) > 1:
         raise IndexError(message("index", "more than one ellipsis", "several '...'", "at most one"))
@@ -48,7 +52,7 @@ def _is_mask(part: Any) -> bool:
     return isinstance(part, np.ndarray) and part.dtype == bool
 
 
-def _part(part: Any) -> Any:
+def _part(part: Any, keep: bool) -> Any:
     """One part of a key as an int, slice, None, Ellipsis or NumPy array."""
     if part is None or part is Ellipsis or part.__class__ is int:
         return part
@@ -58,7 +62,7 @@ def _part(part: Any) -> Any:
         return np.asarray(part)
     if isinstance(part, np.integer):
         return int(part)
-    value = value_of(part, "index")
+    value = owned(part, "index") if keep else value_of(part, "index")
     if isinstance(value, Box):
         raise TracerConversionError(
             message("index", "an index is traced", f"a traced {value.dtype}", "integers", "Use stop_gradient(i).")
@@ -93,7 +97,7 @@ def _expand(parts: Key, shape: tuple[int, ...], mode: str) -> tuple[Key, bool]:
                 done += list(np.nonzero(p)) if p.ndim else [_ZeroDimMask(bool(p))]
                 axis += p.ndim
             else:
-                done.append(p.astype(np.int64, copy=False))
+                done.append(p if p.dtype == np.int32 else p.astype(np.int64, copy=False))
                 axis += 1
         else:
             if p.__class__ is int and not -shape[axis] <= p < shape[axis]:
@@ -139,7 +143,11 @@ class Gather:
         self.order = (*axes, *(k for k in range(len(self.view_shape)) if k not in axes))
         self.lead = tuple(self.view_shape[k] for k in axes)
         self.rest = tuple(self.view_shape[k] for k in self.order[len(axes) :])
-        self.rows = self._flat(arrays)
+        # one array is resolved where it is used, in the kernels' loops; several become row numbers here
+        if len(arrays) == 1:
+            self.rows, self.row_mode = arrays[0], mode
+        else:
+            self.rows, self.row_mode = self._flat(arrays), "fill" if mode == "fill" else "raise"
         adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
         position = axes[0] if adjacent else 0
         n = len(self.index_shape)
@@ -151,6 +159,7 @@ class Gather:
         total = np.zeros(self.index_shape, np.int64)
         dropped = np.zeros(self.index_shape, bool)
         for a, length in zip(arrays, self.lead, strict=True):
+            a = a.astype(np.int64, copy=False)
             outside = (a < -length) | (a >= length)
             if outside.any():
                 if self.mode == "raise":
@@ -207,16 +216,24 @@ def _sliced_shape(key: Key, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def _is_row_index(key: Any, value: Any) -> bool:
+    """One integer array: the value is its own rows, there is nothing to resolve."""
+    return key.__class__ in (Array, np.ndarray) and key.dtype.kind in "iu" and len(value.shape) > 0
+
+
 def getitem(x: Array, key: Any) -> Array:
     """x[key] with every kind of index NumPy has."""
     value = x._value
     if key.__class__ is int and value.shape and -value.shape[0] <= key < value.shape[0]:
         return ViewArray(basic_getitem(value, key=(key,)))
-    parts, arrays = parse(key, value.shape)
+    traced = value.__class__ is not np.ndarray
+    if _is_row_index(key, value):
+        return Array(rows_of.take(value, _part(key, traced), mode="raise"))
+    parts, arrays = parse(key, value.shape, keep=traced)
     if not arrays:
         return ViewArray(basic_getitem(value, key=parts))
     gather = Gather(parts, value.shape)
-    return Array(gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode="raise")))
+    return Array(gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode=gather.row_mode)))
 
 
 def setitem(x: Array, key: Any, new: Any) -> None:
@@ -254,29 +271,33 @@ def _set_in_place(x: Array, key: Any, new: Any) -> bool:
 
 def picked(value: Any, key: Any, mode: str) -> Any:
     """x.at[key].get(mode=...): out-of-range indices clip, wrap or give the fill value."""
-    parts, arrays = parse(key, value.shape, mode)
+    traced = value.__class__ is not np.ndarray
+    if _is_row_index(key, value):
+        return rows_of.take(value, _part(key, traced), mode=mode)
+    parts, arrays = parse(key, value.shape, mode, keep=traced)
     if not arrays:
         return basic_getitem(value, key=parts)
     gather = Gather(parts, value.shape, mode)
-    taken = rows_of.take(gather.to_rows(value), gather.rows, mode="fill" if mode == "fill" else "raise")
-    return gather.from_rows(taken)
+    return gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode=gather.row_mode))
 
 
 def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> Any:
     """The value with the part at a key set to (or combined with) something."""
-    parts, arrays = parse(key, value.shape, mode)
     update = convert(promote((Array(value), new), "x[i] = v", value.dtype)[0][1], value.dtype)
+    traced = value.__class__ is not np.ndarray or update.__class__ is not np.ndarray
+    if _is_row_index(key, value):
+        index = _part(key, traced)
+        return SCATTERS[how](value, index, _as_place(update, (*index.shape, *value.shape[1:])), mode)
+    parts, arrays = parse(key, value.shape, mode, keep=traced)
     if arrays:
         gather = Gather(parts, value.shape, mode)
         _fits(update.shape, gather.out_shape)
         rows = gather.to_rows(value)
         updates = gather.updates(_trim(update, gather.out_shape))
         scatter = SCATTERS[how]
-        return gather.back(scatter(rows, gather.rows, updates, "fill" if mode == "fill" else "raise"), value)
+        return gather.back(scatter(rows, gather.rows, updates, gather.row_mode), value)
     part = basic_getitem(value, key=parts)
-    _fits(update.shape, part.shape)
-    update = _trim(update, part.shape)
-    update = update if update.shape == part.shape else broadcast_to(update, shape=part.shape)
+    update = _as_place(update, part.shape)
     if how != "set":
         update = COMBINE[how](part, update)
     return basic_setitem(value, update, key=parts)
@@ -290,32 +311,25 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
         raise ValueError(message("x[i] = v", "the value does not fit the place", shape, f"broadcastable to {target}"))
 
 
+def _as_place(update: Any, target: tuple[int, ...]) -> Any:
+    """An update in the shape of the place it goes to."""
+    if update.shape == target:
+        return update
+    _fits(update.shape, target)
+    update = _trim(update, target)
+    return update if update.shape == target else broadcast_to(update, shape=target)
+
+
 def _trim(update: Any, target: tuple[int, ...]) -> Any:
     extra = len(update.shape) - len(target)
     return reshape_to(update, update.shape[extra:]) if extra > 0 else update
 
 
 def _multiply_rows(rows: Any, index: np.ndarray, updates: Any, mode: str) -> Any:
-    """Rows multiplied by updates. Repeated indices are multiplied up pairwise first, by operations whose
-    derivative is exact with zeros and at any order; then every row is written once."""
-    flat = rows_of.flat_rows.run((index,), {"rows": rows.shape[0], "mode": mode})
-    order = np.argsort(flat, kind="stable")
-    order = order[np.searchsorted(flat[order], 0) :]  # dropped updates sort first
-    owner = flat[order]
-    factors = rows_of.take(reshape_to(updates, (flat.size, *rows.shape[1:])), order, mode="raise")
-    multiply, select = op("multiply"), op("select")
-    while owner.size and (repeated := owner[1:] == owner[:-1]).any():
-        start = np.flatnonzero(np.r_[True, ~repeated])
-        place = np.arange(owner.size) - np.repeat(start, np.diff(np.r_[start, owner.size]))
-        left = np.flatnonzero(place % 2 == 0)
-        paired = np.r_[repeated, False][left]
-        first = rows_of.take(factors, left, mode="raise")
-        second = rows_of.take(factors, np.where(paired, left + 1, left), mode="raise")
-        mask = paired.reshape((-1,) + (1,) * (len(rows.shape) - 1))
-        factors = select(mask, multiply(first, second), first)
-        owner = owner[left]
-    old = rows_of.take(rows, owner, mode="raise")
-    return rows_of.scatter_set(rows, owner, multiply(old, factors), mode="raise")
+    """Rows multiplied by updates. Those of one row are multiplied up first, by an operation whose derivative is
+    exact with zeros and at any order."""
+    factors = segment_prod(updates, index, segments=rows.shape[0], mode=mode)
+    return op("multiply")(rows, factors)
 
 
 SCATTERS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import DeviceError, TracerConversionError, message
 from numbagrad.core.trace import Box
-from numbagrad.numpy import creation, indexing, products, reductions, shaping, ufuncs
+from numbagrad.numpy import creation, cumulative, indexing, order, products, reductions, shaping, ufuncs
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.updates import IndexUpdater
 from numbagrad.primitives.elementwise import convert, op
@@ -164,6 +164,9 @@ def _attach_methods() -> None:
         name: getattr(reductions, name) for name in "sum prod max min any all argmax argmin mean var std ptp".split()
     }
     named |= {name: getattr(shaping, name) for name in "ravel squeeze swapaxes repeat".split()}
+    named |= {"cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod}
+    named |= {name: getattr(order, name) for name in "argsort argpartition searchsorted".split()}
+    named |= {"sort": order.sort_in_place, "partition": order.partition_in_place}
     named |= {"flatten": shaping.ravel, "dot": products.dot, "trace": products.trace, "diagonal": products.diagonal}
     named |= {"clip": ew.clip, "round": ew.round, "conj": ew.conj, "conjugate": ew.conj, "copy": creation.copy}
     named |= {
@@ -203,10 +206,9 @@ def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         if function is not None and (not kwargs or set(kwargs) <= {"dtype"}):
             result = function(*inputs, **kwargs)
             return result if out is None else ew.store(result, out, ufunc.__name__)
-    elif method == "reduce" and ufunc.__name__ in REDUCE:
-        kwargs.setdefault("axis", 0)
+    elif method in METHODS and ufunc.__name__ in METHODS[method]:
         kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}
-        return REDUCE[ufunc.__name__](*inputs, **kwargs)
+        return METHODS[method][ufunc.__name__](*inputs, out=out, **kwargs)
     elif method == "outer" and _ours(ufunc.__name__) is not None:
         x, y = (creation.asarray(v) for v in inputs)
         return _ours(ufunc.__name__)(x.reshape(x.shape + (1,) * y.ndim), y)
@@ -217,14 +219,7 @@ def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
     )
 
 
-REDUCE = {
-    "add": reductions.sum,
-    "multiply": reductions.prod,
-    "maximum": reductions.max,
-    "minimum": reductions.min,
-    "logical_and": reductions.all,
-    "logical_or": reductions.any,
-}
+METHODS = {"reduce": cumulative.REDUCE, "accumulate": cumulative.ACCUMULATE}
 
 
 def _plain(x: Any, name: str) -> Any:

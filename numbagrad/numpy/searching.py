@@ -10,17 +10,20 @@ import numpy as np
 from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
+from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
 from numbagrad.numpy.reductions import normalize_axis
-from numbagrad.primitives import along  # noqa: F401
+from numbagrad.primitives import along
 from numbagrad.primitives import index as rows_of
+from numbagrad.primitives.broadcast import reshape_to
+from numbagrad.primitives.elementwise import convert
 
 # fmt: off
 __all__ = [
     "argwhere", "choose", "compress", "diag_indices", "extract", "flatnonzero", "isin", "ix_", "nonzero",
-    "piecewise", "put_along_axis", "ravel_multi_index", "searchsorted", "select", "take", "take_along_axis",
-    "tril_indices", "triu_indices", "unravel_index",
+    "piecewise", "place", "put", "put_along_axis", "putmask", "ravel_multi_index", "select", "take",
+    "take_along_axis", "tril_indices", "triu_indices", "unravel_index",
 ]
 # fmt: on
 
@@ -46,56 +49,205 @@ def argwhere(a: Any) -> Array:
     return Array(np.argwhere(_numbers(a, "indices")))
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
-    """Elements (slices of an axis) by integer index; modes raise, wrap, clip, fill (nan, or 0 for integers)."""
+_MODES = {m: m for m in ("raise", "wrap", "clip", "fill")} | {
+    "none": "raise",
+    "promise_in_bounds": "raise",
+    "drop": "fill",
+    "fill_or_drop": "fill",
+}
+
+
+def _mode(name: str, mode: Any) -> str:
+    """A mode by its name here, or by JAX's (a string or an enumeration's member)."""
+    found = _MODES.get(str(getattr(mode, "name", mode)).lower())
+    if found is None:
+        raise ValueError(message(name, "no such mode", repr(mode), "'raise', 'wrap', 'clip' or 'fill'"))
+    return found
+
+
+def _index(name: str, indices: Any, x: Array) -> np.ndarray:
+    """Concrete integers; a copy of the caller's own where they will wait on the tape of x."""
+    index = np.asarray(_numbers(owned(indices, name) if isinstance(x._value, Box) else indices, "an index"))
+    if index.dtype.kind not in "biu" and index.size:
+        raise TypeError(message(name, "indices are not integers", index.dtype, "an integer dtype"))
+    return index if index.dtype in (np.int32, np.int64) else index.astype(np.int64)
+
+
+def _filled(found: Array, inside: np.ndarray, fill_value: Any) -> Array:
+    """nan (0 for integers), or the fill value, where an index was out of range."""
+    if fill_value is None:
+        fill_value = np.nan if found.dtype.kind in "fc" else 0
+    return ew.where(inside, found, np.asarray(fill_value).astype(found.dtype))
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: Any = None,
+    mode: Any = "raise",
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Array:
+    """Elements (slices of an axis) by integer index; modes raise, wrap, clip, fill (nan, or 0 for integers).
+
+    >>> import numbagrad.numpy as np
+    >>> np.take(np.asarray([4.0, 5.0]), [1, 0, 1])
+    Array([5., 4., 5.], dtype=float64)
+    """
     x = shaping.ravel(a) if axis is None else Array(owned(a, "take"))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "take")
-    if mode not in ("raise", "wrap", "clip", "fill"):
-        raise ValueError(message("take", "no such mode", repr(mode), "'raise', 'wrap', 'clip' or 'fill'"))
-    index = np.asarray(_numbers(indices, "an index"))
-    if index.dtype.kind not in "biu" and index.size:
-        raise TypeError(message("take", "indices are not integers", index.dtype, "an integer dtype"))
+    how, index = _mode("take", mode), _index("take", indices, x)
     moved = shaping.moveaxis(x, k, 0)
-    if mode == "clip":  # NumPy's clip does not count negative indices from the end
-        index = np.maximum(index, 0)
-    taken = rows_of.take(moved._value, index.astype(np.int64), mode=mode)
+    # NumPy's clip does not count negative indices from the end
+    taken = rows_of.take(moved._value, index, mode="clamp" if how == "clip" else how)
     order = (*range(index.ndim, index.ndim + k), *range(index.ndim), *range(index.ndim + k, x.ndim - 1 + index.ndim))
-    return ew.store(shaping.transpose(Array(taken), order), out, "take")
+    found = shaping.transpose(Array(taken), order)
+    if how == "fill" and fill_value is not None:
+        inside = (index >= -x.shape[k]) & (index < x.shape[k])
+        found = _filled(found, inside.reshape(inside.shape + (1,) * (x.ndim - 1 - k)), fill_value)
+    return ew.store(found, out, "take")
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str = "raise") -> Array:
-    """Elements by an index array that matches the array off the axis (and broadcasts)."""
-    x = shaping.ravel(arr) if axis is None else Array(owned(arr, "take_along_axis"))
-    index = np.asarray(_numbers(indices, "an index"))
-    k = normalize_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
+def _resolved(name: str, index: np.ndarray, n: int, axis: int, mode: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Places in [0, n), -1 for none; and, if there is one of these, which are places."""
+    if index.size == 0 or (index.min() >= 0 and index.max() < n):
+        return index, None
+    if mode == "wrap":
+        return index % max(1, n), None
+    places = np.where(index < 0, index + n, index)
+    if mode == "clip" and n:
+        return np.clip(places, 0, n - 1), None
+    inside = (places >= 0) & (places < n)
+    if inside.all():
+        return places, None
+    if mode == "raise":
+        bad = f"{index[~inside].flat[0]} for axis {axis} of length {n}"
+        raise IndexError(message(name, "index out of range", bad, f"{-n} to {n - 1}"))
+    return np.where(inside, places, -1), inside
+
+
+def _along(name: str, x: Array, indices: Any, axis: int, mode: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Places along an axis, broadcast against the array off it; -1 for none, and where there are some."""
+    index = _index(name, indices, x)
     if index.ndim != x.ndim:
+        raise ValueError(message(name, "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes"))
+    index, inside = _resolved(name, index.astype(np.int64, copy=False), x.shape[axis], axis, mode)
+    try:
+        shape = np.broadcast_shapes(index.shape, tuple(1 if k == axis else d for k, d in enumerate(x.shape)))
+    except ValueError:
+        wanted = f"equal or 1 off axis {axis}"
+        raise ValueError(message(name, "shapes do not broadcast", f"{index.shape}, {x.shape}", wanted)) from None
+    return np.broadcast_to(index, shape), inside
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Any = "raise",
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
+    """Elements by an index array that matches the array off the axis (and broadcasts).
+
+    Modes for what is out of range: raise, wrap, clip, fill (nan, or 0 for integers).
+
+    >>> import numbagrad.numpy as np
+    >>> np.take_along_axis(np.asarray([[3.0, 1.0, 2.0]]), np.asarray([[1, 2, 0]]), 1)
+    Array([[1., 2., 3.]], dtype=float64)
+    """
+    x = shaping.ravel(arr) if axis is None else Array(owned(arr, "take_along_axis"))
+    how = _mode("take_along_axis", mode)
+    k = normalize_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
+    index, inside = _along("take_along_axis", x, indices, k, how)
+    lines = shaping.broadcast_to(x, (*index.shape[:k], x.shape[k], *index.shape[k + 1 :]))
+    found = Array(along.take_along(lines._value, index, axis=k))
+    return found if inside is None else _filled(found, inside, fill_value)
+
+
+def _new_array(name: str, inplace: bool) -> None:
+    if inplace:
         raise ValueError(
-            message("take_along_axis", "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes")
+            message(name, "arrays are not changed in place", "inplace=True", "inplace=False", "Use x = f(x).")
         )
-    return Array(x.at[_along(x, index, k)].get(mode="fill" if mode == "fill" else mode)._value)
 
 
-def _along(x: Array, index: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
-    """The full index of `take_along_axis`: positions along the axis, own positions elsewhere."""
-    lead = np.broadcast_shapes(
-        tuple(1 if d == axis else n for d, n in enumerate(x.shape)),
-        tuple(1 if d == axis else n for d, n in enumerate(index.shape)),
-    )
-    grid = []
-    for d, n in enumerate(x.shape):
-        if d == axis:
-            grid.append(index)
-        else:
-            own = np.arange(lead[d]) if n != 1 else np.zeros(lead[d], np.int64)
-            grid.append(own.reshape([-1 if e == d else 1 for e in range(x.ndim)]))
-    return tuple(grid)
+def _put(x: Array, elements: np.ndarray, values: Any) -> Array:
+    """A copy with elements, by flat number, replaced; -1 is dropped."""
+    flat = shaping.ravel(x)
+    new = convert(value_of(values), x.dtype)
+    placed = rows_of.scatter_set(flat._value, elements.reshape(-1), reshape_to(new, (new.size,)), mode="drop")
+    return shaping.reshape(Array(placed), x.shape)
 
 
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> Array:
-    """A copy with elements replaced by an index array that matches it off the axis."""
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = False, *, mode: Any = None
+) -> Array:
+    """A copy with elements replaced by an index array that matches it off the axis; of repeated ones the last wins.
+
+    Modes for what is out of range: raise, wrap, clip, drop.
+
+    >>> import numbagrad.numpy as np
+    >>> np.put_along_axis(np.zeros((1, 3)), np.asarray([[2, 0]]), np.asarray([[5.0, 6.0]]), 1)
+    Array([[6., 0., 5.]], dtype=float64)
+    """
+    _new_array("put_along_axis", inplace)
     x = Array(owned(arr, "put_along_axis"))
+    if axis is None:
+        return put_along_axis(shaping.ravel(x), indices, values, 0, mode=mode).reshape(x.shape)
     k = normalize_axis(axis, x.ndim, "put_along_axis")
-    return x.at[_along(x, np.asarray(_numbers(indices, "an index")), k)].set(values)
+    index, _ = _along("put_along_axis", x, indices, k, _mode("put_along_axis", mode))
+    if any(n != m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if d != k):
+        raise ValueError(
+            message("put_along_axis", "shapes do not match", f"{index.shape}, {x.shape}", "equal off the axis")
+        )
+    number = np.arange(x.size).reshape(x.shape)
+    elements = np.where(index < 0, -1, np.take_along_axis(number, np.maximum(index, 0), k)) if x.size else index
+    return _put(x, elements, shaping.broadcast_to(Array(owned(values, "put_along_axis")), index.shape))
+
+
+def _cycled(name: str, values: Any, count: int) -> Array:
+    """The first `count` of endlessly repeated values."""
+    flat = shaping.ravel(values)
+    if flat.size == 0 and count:
+        raise ValueError(message(name, "no values", "an empty array", "one at least"))
+    return take(flat, np.arange(count) % max(1, flat.size), 0)
+
+
+def put(a: Any, ind: Any, v: Any, mode: Any = "raise", *, inplace: bool = False) -> Array:
+    """A copy with elements, by flat index, replaced by values that are repeated as needed.
+
+    >>> import numbagrad.numpy as np
+    >>> np.put(np.zeros((2, 2)), [0, 3], 7.0)
+    Array([[7., 0.],
+           [0., 7.]], dtype=float64)
+    """
+    _new_array("put", inplace)
+    x, how = Array(owned(a, "put")), _mode("put", mode)
+    index = _index("put", ind, x).reshape(-1).copy()  # may wait on the tape of x or v
+    elements = rows_of.flat_rows.run((index,), {"rows": x.size, "mode": "clamp" if how == "clip" else how})
+    return _put(x, elements, _cycled("put", v, index.size))
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = False) -> Array:
+    """A copy with the elements where the mask holds replaced, in order, by values that are repeated as needed."""
+    _new_array("place", inplace)
+    x, elements = Array(owned(arr, "place")), np.flatnonzero(_numbers(mask, "indices"))
+    if np.shape(mask) != x.shape:
+        raise ValueError(message("place", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
+    return _put(x, elements, _cycled("place", vals, elements.size))
+
+
+def putmask(a: Any, mask: Any, values: Any) -> Array:
+    """A copy with x.flat[k] = values.flat[k] (repeated as needed) where the mask holds."""
+    x = Array(owned(a, "putmask"))
+    if np.shape(mask) != x.shape:
+        raise ValueError(message("putmask", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
+    chosen = shaping.reshape(_cycled("putmask", values, x.size), x.shape)
+    return Array(convert(ew.where(mask, chosen.astype(x.dtype), x)._value, x.dtype))
 
 
 def compress(condition: Any, a: Any, axis: int | None = None) -> Array:
@@ -159,15 +311,6 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kwar
     for condition, f in zip(conditions, functions, strict=True):
         result = ew.where(condition, f(v, *args, **kwargs) if callable(f) else f, result)
     return result
-
-
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Array:
-    """Positions where elements would go into a sorted array. No derivative."""
-    from numbagrad.core.array import concrete_array
-
-    order = None if sorter is None else np.asarray(sorter)
-    plain = concrete_array(Array(value_of(a))), concrete_array(Array(value_of(v)))
-    return Array(np.asarray(np.searchsorted(*plain, side, order)))  # type: ignore[call-overload]
 
 
 def unravel_index(indices: Any, shape: Sequence[int]) -> tuple[Array, ...]:

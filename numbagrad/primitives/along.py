@@ -56,3 +56,8 @@ def route_apply(route: Any, tangents: Any, x: Any, **params: Any) -> Any:
 def route_transpose(route: Any, g: Any, x: Any, **params: Any) -> Any:
     """VJP of the same."""
     return (_take_along_transpose(g, x, route, axis=params["axis"]),)
+
+
+def unique_transpose(g: Any, x: Any, index: Any, axis: int) -> Any:
+    """Cotangent of elements of which none was picked twice."""
+    return _take_along_transpose(g, x, index, axis=axis, unique=True)

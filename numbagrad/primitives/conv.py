@@ -23,7 +23,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in params.items() if k != "shape"}
 
 
-conv = Multilinear(
+conv: Multilinear = Multilinear(
     "conv",
     {"cpu": f"{CPU}:conv"},
     (
@@ -33,7 +33,7 @@ conv = Multilinear(
     doc="Convolution (no flip) over any number of spatial axes. Adjoints: conv_input, conv_weight.",
 )
 
-conv_input = Multilinear(
+conv_input: Multilinear = Multilinear(
     "conv_input",
     {"cpu": f"{CPU}:conv_input"},
     (
@@ -43,7 +43,7 @@ conv_input = Multilinear(
     doc="Gradient of conv in its input of spatial shape `shape`. Adjoints: conv, conv_weight.",
 )
 
-conv_weight = Multilinear(
+conv_weight: Multilinear = Multilinear(
     "conv_weight",
     {"cpu": f"{CPU}:conv_weight"},
     (

@@ -1,8 +1,8 @@
 """Rows picked by integer arrays, and the scatters: take <-> scatter_add, and scatters that set, multiply, min, max.
 
 All work on the leading axis; full NumPy indexing is brought to this form by views (numpy/indexing.py). Indices
-are int64, never differentiated. Negative ones count from the end; out of range: `mode` "raise" (IndexError),
-"clip", "wrap", "fill" (take gives nan or 0; scatters drop).
+are integers, never differentiated. Negative ones count from the end; out of range: `mode` "raise" (IndexError),
+"clip", "wrap", "fill" (take gives nan or 0; scatters drop). Where they do not: "drop" (0) and "clamp".
 """
 
 from __future__ import annotations
@@ -120,6 +120,9 @@ flat_rows = Primitive("flat_rows", {"cpu": f"{CPU}:flat_rows"}, doc="An index as
 # --- scatters that keep the larger or smaller: ties share equally, the target's own element included
 
 
+_NEAREST = {"fill": "clip", "drop": "clamp"}  # the count of ties is a divisor, also of updates that are dropped
+
+
 def _extremum_route(out: Any, target: Any, index: Any, updates: Any, *, mode: str) -> tuple[Any, Any]:
     """Shares of the target's elements and of the updates."""
     own = convert(is_extremum(target, out), target.dtype)
@@ -128,7 +131,7 @@ def _extremum_route(out: Any, target: Any, index: Any, updates: Any, *, mode: st
     count = scatter_add(own, index, theirs, mode=mode)
     divide = op("divide")
     count = op("maximum")(count, np.ones((), count.dtype))
-    return divide(own, count), divide(theirs, _rows(count, index, "clip" if mode == "fill" else mode))
+    return divide(own, count), divide(theirs, _rows(count, index, _NEAREST.get(mode, mode)))
 
 
 def _extremum_apply(route: Any, tangents: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:

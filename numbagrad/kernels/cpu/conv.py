@@ -132,7 +132,7 @@ def _complex(function: Any, a: np.ndarray, b: np.ndarray, **settings: Any) -> np
     return out
 
 
-def _taps(geometry: Geometry) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
+def _taps(geometry: Geometry) -> Iterator[tuple[int, Any, Any]]:
     """Number of each tap, the inputs it reads and the outputs it serves."""
     for number, tap in enumerate(itertools.product(*(range(a.taps) for a in geometry.axes))):
         reads, serves = [], []

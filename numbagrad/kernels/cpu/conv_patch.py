@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ DEEP_BYTES, DEEP = 16 << 10, 64  # weight gradient: bytes of a panel, and its wi
 ROWS = 128  # target channels for which a panel is packed once
 PARTS = 8  # partial weight gradients: fixed, so that the result does not depend on the number of threads
 ITEM = 4 << 20  # multiplications of one piece
+SMALL = 1 << 15  # weights from which on a copy of our own (in tiles, by threads) is faster than NumPy's
 
 _HEADER = '''"""{title} of {T}."""
 
@@ -32,10 +34,10 @@ from numbagrad.kernels.cpu.abi import {F}, i64, stack_of
 from numbagrad.kernels.cpu.vector import move, multiply_tile, turn_tile
 from numbagrad.scalar.simd import wide_vectors
 
-move_1, move_2, move_any = move({T}, 1), move({T}, 2), move({T}, 0)
+move_in, move_out = move({T}, {step}), move({T}, 1)
 
 
-@njit(error_model="numpy", _nrt=False)
+@njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def pack(
     panel, width, x, image, plane, size, step, rows, first, blocks, b, row, j, count, length, outer_taps, last_taps
 ):
@@ -54,15 +56,8 @@ def pack(
             here += image + begin + step * start
             for v in range(0, run, {VL}):  # outside: the masks are the same for all channels
                 to, of = (k - channel) * width + at + v, here + step * v
-                if step == 1:
-                    for c in range(channel, channels):
-                        move_1(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v)
-                elif step == 2:
-                    for c in range(channel, channels):
-                        move_2(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v)
-                else:
-                    for c in range(channel, channels):
-                        move_any(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v, step)
+                for c in range(channel, channels):
+                    move_in(panel, to + c * width, x, of + c * plane, head - v, tail - v, run - v{stepping})
             at, r, start = at + run, r + 1, 0
         k += channels - channel
 
@@ -73,7 +68,7 @@ _FORWARD = '''tile = multiply_tile({T}, {MR}, {NV}, 1, {MR})
 panel_memory, sums_memory = stack_of({T}, {panel}), stack_of({T}, {rows} * {NR})
 
 
-@njit(error_model="numpy", _nrt=False)
+@njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def write(out, out_channels, out_plane, starts, period, sums, channel, rows, row, j, count, length):
     """The sums of a panel's targets to where they belong."""
     at, r, start = 0, row, j
@@ -84,7 +79,7 @@ def write(out, out_channels, out_plane, starts, period, sums, channel, rows, row
             here, of = (channel + o) * out_plane + to, o * {NR} + at
             if period == 1:
                 for v in range(0, run, {VL}):
-                    move_1(out, here + v, sums, of + v, 0, run - v, run - v)
+                    move_out(out, here + v, sums, of + v, 0, run - v, run - v)
             else:
                 for i in range(run):
                     out[here + period * i] = sums[of + i]
@@ -122,7 +117,7 @@ _WEIGHTS = '''tile, square = multiply_tile({T}, {MR}, {NV}, {deep}, 1), turn_til
 panel_memory, across_memory = stack_of({T}, {panel}), stack_of({T}, {deep} * {OW})
 
 
-@njit(error_model="numpy", _nrt=False)
+@njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def turn(across, g, image, channels, plane, starts, period, row, j, count, length):
     """The cotangents of a panel's targets, channels side by side."""
     at, r, start = 0, row, j
@@ -193,23 +188,32 @@ def _blocks(depth: int, channels: int, taps: int, padded: int) -> np.ndarray:
     return np.array([*found, (0, 0, 0, 0, row, wide)], np.int64)
 
 
+def _stepping(step: int) -> dict[str, Any]:
+    """How a kernel reads runs of its source: side by side, every other element, or (3) any step."""
+    return dict(step=step, stepping="") if step < 3 else dict(step=0, stepping=", step")
+
+
 @cache
-def _forward_kernel(dtype: np.dtype, rows: int) -> int:
+def _forward_kernel(dtype: np.dtype, rows: int, step: int) -> int:
     kind, lanes = NAMES[dtype.name], vector_bytes() // dtype.itemsize
     panel = PANEL_BYTES // dtype.itemsize
-    name = f"conv_patches_{rows}_{kind}"
+    name = f"conv_patches_{rows}_{step}_{kind}"
     sizes = dict(MR=rows, NV=2, NR=2 * lanes, VL=lanes, rows=ROWS // rows * rows, panel=panel + 2 * lanes)
-    text = (_HEADER + _FORWARD).format(T=dtype.name, F=kind, name=name, title="Convolution by patches", **sizes)
+    text = (_HEADER + _FORWARD).format(
+        T=dtype.name, F=kind, name=name, title="Convolution by patches", **sizes, **_stepping(step)
+    )
     return kernel_address(name, text)
 
 
 @cache
-def _weight_kernel(dtype: np.dtype, vectors: int, across: int) -> int:
+def _weight_kernel(dtype: np.dtype, vectors: int, across: int, step: int) -> int:
     kind, lanes = NAMES[dtype.name], vector_bytes() // dtype.itemsize
     rows, panel = _tile_rows(), DEEP_BYTES // dtype.itemsize
-    name = f"conv_weights_{vectors}_{across}_{kind}"
+    name = f"conv_weights_{vectors}_{across}_{step}_{kind}"
     sizes = dict(MR=rows, NV=vectors, NR=vectors * lanes, VL=lanes, OW=across, deep=DEEP, panel=panel + rows * DEEP)
-    text = (_HEADER + _WEIGHTS).format(T=dtype.name, F=kind, name=name, title="Weight gradient by patches", **sizes)
+    text = (_HEADER + _WEIGHTS).format(
+        T=dtype.name, F=kind, name=name, title="Weight gradient by patches", **sizes, **_stepping(step)
+    )
     return kernel_address(name, text)
 
 
@@ -248,10 +252,17 @@ def _project_phase(x: np.ndarray, w: np.ndarray, out: np.ndarray, phase: Phase, 
         *((table, (0, 0, 0), 1) for table in (phase.rows, phase.starts, phase.first, blocks)),
     )
     outer_taps, last_taps = phase.taps.shape
-    extras = (plane, size, phase.step, outer_taps, last_taps, columns, phase.length, phase.period)
-    extras += (out_channels, out_plane, len(blocks) - 1, depth, group)
+    extras = [plane, size, phase.step, outer_taps, last_taps, columns, phase.length, phase.period]
+    extras += [out_channels, out_plane, len(blocks) - 1, depth, group]
     work = group * depth * out_channels
-    jobs.run(_forward_kernel(x.dtype, rows), 2 * lanes, (n, groups, len(starts)), operands, extras, work=work)
+    jobs.run(
+        _forward_kernel(x.dtype, rows, min(phase.step, 3)),
+        2 * lanes,
+        (n, groups, len(starts)),
+        operands,
+        extras,
+        work=work,
+    )
 
 
 def _packed_weights(w: np.ndarray, taps: np.ndarray, rows: int) -> np.ndarray:
@@ -263,7 +274,7 @@ def _packed_weights(w: np.ndarray, taps: np.ndarray, rows: int) -> np.ndarray:
     if short:
         w = np.concatenate([w, np.zeros((groups, short, sources, len(taps)), w.dtype)], 1)
     w = w.reshape(groups, (targets + short) // rows, rows, sources, len(taps)).transpose(0, 1, 4, 3, 2)
-    return contiguous(w)
+    return np.ascontiguousarray(w) if w.size < SMALL else contiguous(w)
 
 
 def weights(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
@@ -302,9 +313,9 @@ def _weights_phase(x: np.ndarray, g: np.ndarray, out: np.ndarray, phase: Phase, 
         (here, (0, 0, 8), 1),
     )
     outer_taps, last_taps = phase.taps.shape
-    extras = (plane, size, phase.step, outer_taps, last_taps, columns, phase.length, phase.period)
-    extras += (out_plane, groups * channels * plane, groups * out_channels * out_plane, len(blocks) - 1, depth)
-    address = _weight_kernel(x.dtype, vectors, across)
+    extras = [plane, size, phase.step, outer_taps, last_taps, columns, phase.length, phase.period]
+    extras += [out_plane, groups * channels * plane, groups * out_channels * out_plane, len(blocks) - 1, depth]
+    address = _weight_kernel(x.dtype, vectors, across, min(phase.step, 3))
     jobs.run(address, DEEP, (parts, groups, len(tops)), operands, extras, work=1 << 20)
     _add_taps(out, reduce_sum(sums[:, :, :, :depth], axes=(0,)), blocks, phase)
 

@@ -34,11 +34,11 @@ class Axis(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Targets start + period * j of one axis, j < count; tap `taps[m]` reads source `first[m] + step * j`."""
+    """Targets start + period * j of one axis, j < size; tap `taps[m]` reads source `first[m] + step * j`."""
 
     start: int
     period: int
-    count: int
+    size: int
     step: int
     taps: tuple[int, ...]
     first: tuple[int, ...]
@@ -123,16 +123,16 @@ def phases(geometry: Geometry, backward: bool) -> tuple[Phase, ...]:
         # (row axis by axis, then tap axis by axis) from one pair of axes each
         places, valid = np.zeros((), np.int64), np.ones((), bool)
         for line, n in zip(outer, source[:-1], strict=True):
-            read = np.arange(line.count)[:, None] * line.step + np.array(line.first, np.int64)[None, :]
+            read = np.arange(line.size)[:, None] * line.step + np.array(line.first, np.int64)[None, :]
             places = _outer(places, n) + read
             valid = _outer(valid, 1) & (read >= 0) & (read < n)
         order = [*range(0, places.ndim, 2), *range(1, places.ndim, 2)]
-        counts = math.prod(line.count for line in outer)
+        counts = math.prod(line.size for line in outer)
         outer_taps = math.prod(len(line.taps) for line in outer)
         table = np.where(valid, places * source[-1], -1).transpose(order).reshape(counts, outer_taps)
         starts = np.zeros((), np.int64)
         for line, n in zip(outer, target[:-1], strict=True):
-            starts = starts[..., None] * n + line.start + line.period * np.arange(line.count)
+            starts = starts[..., None] * n + line.start + line.period * np.arange(line.size)
         starts = starts * target[-1] + last.start
         numbers = np.zeros((), np.int64)
         for line, k in zip(choice, geometry.tap_shape, strict=True):
@@ -143,7 +143,7 @@ def phases(geometry: Geometry, backward: bool) -> tuple[Phase, ...]:
                 starts.reshape(-1),
                 np.array(last.first, np.int64),
                 numbers.reshape(outer_taps, len(last.taps)),
-                last.count,
+                last.size,
                 last.step,
                 last.period,
             )

@@ -35,7 +35,7 @@ move_1, move_2, move_any = move({T}, 1), move({T}, 2), move({T}, 0)
 room_memory = stack_of({T}, {room})
 
 
-@njit(error_model="numpy", _nrt=False)
+@njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def run(out, to, x, of, step, low, high, count):
     """A run of `count` elements `step` apart, zeros outside of [low, high)."""
     for v in range(0, count, {VL}):
@@ -47,7 +47,7 @@ def run(out, to, x, of, step, low, high, count):
             move_any(out, to + v, x, of + step * v, low - v, high - v, count - v, step)
 
 
-@njit(error_model="numpy", _nrt=False)
+@njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def lay_out(room, x, source, rows, width, size, step):
     """The rows of the room: source[2 r] is where a source row begins (-1: zeros), source[2 r + 1] its first element."""
     for r in range(rows):
@@ -141,7 +141,7 @@ class _Spread:
         self.residues = sorted({f % self.step for f in reads}) or [0]
         shifts = [f // self.step for f in reads] or [0]
         self.low, self.reach = min(shifts), max(shifts) - min(shifts)
-        self.targets = max((line.count for line in axis_lines), default=0)
+        self.targets = max((line.size for line in axis_lines), default=0)
 
     def length(self, targets: int) -> int:
         return targets + self.reach
@@ -175,7 +175,10 @@ def layout(geometry: Geometry, backward: bool, room: int) -> Layout | None:
     counts = [band, *(s.targets for s in spreads[1:])]
     strides = _strides([len(s.residues) * s.length(c) for s, c in zip(spreads, counts)])
     table = [_source_rows(spreads, counts, source, begin) for begin in begins]
-    targets, phases, offsets, numbers = [], [[] for _ in begins], [], []
+    targets: list[np.ndarray] = []
+    phases: list[list[tuple[int, ...]]] = [[] for _ in begins]
+    offsets: list[int] = []
+    numbers: list[int] = []
     for choice in itertools.product(*each):
         reads = itertools.product(*(zip(line.taps, line.first) for line in choice))
         first = len(offsets)
@@ -184,10 +187,10 @@ def layout(geometry: Geometry, backward: bool, room: int) -> Layout | None:
         for read in reads:
             places = [s.place(f, c) for s, (_, f), c in zip(spreads, read, counts)]
             offsets.append(sum(p * stride for p, stride in zip(places, strides)))
-            numbers.append(np.ravel_multi_index([t for t, _ in read], geometry.tap_shape))
+            numbers.append(int(np.ravel_multi_index([t for t, _ in read], geometry.tap_shape)))
         for b, begin in enumerate(begins):
             rows, length = _target_rows(choice, target, strides, begin, band)
-            at = sum(map(len, targets))
+            at = sum(len(t) for t in targets)
             targets.append(rows)
             phases[b].append((len(offsets) - first, first, length, choice[-1].period, at, at + len(rows)))
     return Layout(
@@ -223,7 +226,7 @@ def _target_rows(
     choice: tuple[Line, ...], target: tuple[int, ...], strides: list[int], begin: int, band: int
 ) -> tuple[np.ndarray, int]:
     """Rows of targets of one phase in a band, and their length."""
-    limits = [max(0, min(band, choice[0].count - begin)), *(line.count for line in choice[1:])]
+    limits = [max(0, min(band, choice[0].size - begin)), *(line.size for line in choice[1:])]
     begins = [begin, *[0] * (len(choice) - 1)]
     of, to = np.zeros((), np.int64), np.zeros((), np.int64)
     for line, n, stride, count, b in zip(choice[:-1], target, strides, limits, begins):
@@ -277,7 +280,7 @@ def weights(x: np.ndarray, g: np.ndarray, geometry: Geometry, tables: Layout) ->
         item = x.itemsize
         arrays = ((x, (groups * plane * item, plane * item, 0), 1), (g, (groups * target * item, target * item, 0), 1))
         _run(_kernel(True, x.dtype), (*arrays, (sums, sums.strides[:3], 1)), tables, (n, groups), geometry.in_shape[-1])
-        np.add.at(out, (slice(None), tables.numbers), reduce_sum(sums, axes=(0, 2)))
+        np.add.at(out.T, tables.numbers, reduce_sum(sums, axes=(0, 2)).T)  # a tap may serve several phases
     return out
 
 
