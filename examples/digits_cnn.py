@@ -17,7 +17,7 @@ from scipy import ndimage
 import numbagrad.numpy as np
 from numbagrad import lax, nn, optim, random
 
-CHANNELS = (1, 32, 64)
+CHANNELS, KERNELS = (1, 32, 96), (5, 3)
 BATCH = 32
 NEEDED = 0.985
 
@@ -26,8 +26,8 @@ def initial(key):
     """Kernels and dense weights of He et al. (2015), zero biases."""
     keys = random.split(key, len(CHANNELS))
     layers = []
-    for k, n, m in zip(keys, CHANNELS[:-1], CHANNELS[1:]):
-        kernel = random.normal(k, (m, n, 3, 3), dtype=onp.float32) * onp.float32((2 / (9 * n)) ** 0.5)
+    for k, n, m, side in zip(keys, CHANNELS[:-1], CHANNELS[1:], KERNELS):
+        kernel = random.normal(k, (m, n, side, side), dtype=onp.float32) * onp.float32((2 / (side * side * n)) ** 0.5)
         layers.append({"w": kernel, "b": np.zeros((m, 1, 1), dtype=onp.float32)})
     features = CHANNELS[-1] * 2 * 2
     dense = random.normal(keys[-1], (features, 10), dtype=onp.float32) * onp.float32((2 / features) ** 0.5)
