@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from numbagrad.kernels.cpu import jobs, pool
 from numbagrad.kernels.cpu.compiler import kernel_address, vector_bytes
-from numbagrad.kernels.cpu.conv_plan import Geometry, Phase, phases
+from numbagrad.kernels.cpu.conv_plan import Geometry, Phase, phases, stepping
 from numbagrad.kernels.cpu.copy import contiguous
 from numbagrad.kernels.cpu.reduce import reduce_sum
 from numbagrad.scalar.render import NAMES
@@ -188,11 +187,6 @@ def _blocks(depth: int, channels: int, taps: int, padded: int) -> np.ndarray:
     return np.array([*found, (0, 0, 0, 0, row, wide)], np.int64)
 
 
-def _stepping(step: int) -> dict[str, Any]:
-    """How a kernel reads runs of its source: side by side, every other element, or (3) any step."""
-    return dict(step=step, stepping="") if step < 3 else dict(step=0, stepping=", step")
-
-
 @cache
 def _forward_kernel(dtype: np.dtype, rows: int, step: int) -> int:
     kind, lanes = NAMES[dtype.name], vector_bytes() // dtype.itemsize
@@ -200,7 +194,7 @@ def _forward_kernel(dtype: np.dtype, rows: int, step: int) -> int:
     name = f"conv_patches_{rows}_{step}_{kind}"
     sizes = dict(MR=rows, NV=2, NR=2 * lanes, VL=lanes, rows=ROWS // rows * rows, panel=panel + 2 * lanes)
     text = (_HEADER + _FORWARD).format(
-        T=dtype.name, F=kind, name=name, title="Convolution by patches", **sizes, **_stepping(step)
+        T=dtype.name, F=kind, name=name, title="Convolution by patches", **sizes, **stepping(step)
     )
     return kernel_address(name, text)
 
@@ -212,7 +206,7 @@ def _weight_kernel(dtype: np.dtype, vectors: int, across: int, step: int) -> int
     name = f"conv_weights_{vectors}_{across}_{step}_{kind}"
     sizes = dict(MR=rows, NV=vectors, NR=vectors * lanes, VL=lanes, OW=across, deep=DEEP, panel=panel + rows * DEEP)
     text = (_HEADER + _WEIGHTS).format(
-        T=dtype.name, F=kind, name=name, title="Weight gradient by patches", **sizes, **_stepping(step)
+        T=dtype.name, F=kind, name=name, title="Weight gradient by patches", **sizes, **stepping(step)
     )
     return kernel_address(name, text)
 

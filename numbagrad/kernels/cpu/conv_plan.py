@@ -11,7 +11,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -153,3 +153,8 @@ def phases(geometry: Geometry, backward: bool) -> tuple[Phase, ...]:
 
 def _outer(values: np.ndarray, factor: int) -> np.ndarray:
     return values[..., None, None] * factor
+
+
+def stepping(step: int) -> dict[str, Any]:
+    """How a kernel reads runs of its source: side by side, every other element, or (3) any step."""
+    return dict(step=step, stepping="") if step < 3 else dict(step=0, stepping=", step")

@@ -257,6 +257,29 @@ def turn_tile(numba_type):
     return turn
 
 
+def weave(numba_type):
+    """Intrinsic `(out, out_at, a, a_at, b, b_at, count)`: a[0], b[0], a[1], ... of two vectors, `count` in all."""
+    pointer_type, word = types.CPointer(numba_type), types.int64
+
+    @intrinsic
+    def weave_vectors(typingctx, out, out_at, a, a_at, b, b_at, count):
+        def codegen(context, builder, signature, args):
+            out, out_at, a, a_at, b, b_at, count = args
+            v = _Vectors(context, builder, numba_type)
+            first, second = v.load(a, a_at), v.load(b, b_at)
+            for half in range(2):
+                done = ir.Constant(I64, half * v.width)
+                order = [(k + half * v.width) // 2 + v.width * (k % 2) for k in range(v.width)]
+                woven = builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(I32, v.width), order))
+                there = v.mask(ir.Constant(I64, 0), builder.sub(count, done))
+                v.masked_store(woven, out, builder.add(out_at, done), there)
+            return context.get_dummy_value()
+
+        return types.void(pointer_type, word, pointer_type, word, pointer_type, word, word), codegen
+
+    return weave_vectors
+
+
 def lane_total(numba_type):
     """Intrinsic `(x, at)`: the sum of a vector's lanes, in halves."""
     pointer_type = types.CPointer(numba_type)
