@@ -137,6 +137,16 @@ class Update:
         self.g, self.whole, self.added, self.into = g, whole, added, into
 
 
+def scattered(x: Any, g: Any, index: Any, added: Any, into: Any) -> Update:
+    """The Update that adds g into the cotangent of x where an index says. Fresh zeros are the walk's own, too."""
+
+    def whole() -> Any:
+        target = np.zeros(x.shape, x.dtype)
+        return into(target) if g.__class__ is ndarray and index.__class__ is ndarray else added(target)
+
+    return Update(g, whole, added, into)
+
+
 class _Sums:
     """Sums of cotangents by key, and which of them are buffers of the walk's own."""
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from numbagrad.core.registry import Linear, Primitive
-from numbagrad.core.reverse import Update
+from numbagrad.core.reverse import scattered
 
 CPU = "numbagrad.kernels.cpu.along"
 
 
 def _take_along_transpose(g: Any, x: Any, index: Any, *, axis: int, unique: bool = False) -> Any:
     params = {"axis": axis, "unique": unique}
-    return Update(
+    return scattered(
+        x,
         g,
-        lambda: add_along(np.zeros(x.shape, x.dtype), index, g, **params),
+        index,
         lambda target: add_along(target, index, g, **params),
         lambda target: add_along_into.run((target, index, g), params),
     )

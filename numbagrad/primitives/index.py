@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.registry import Linear, Primitive, Routed
-from numbagrad.core.reverse import Update
+from numbagrad.core.reverse import scattered
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.reduce import is_extremum
@@ -22,9 +22,10 @@ CPU = "numbagrad.kernels.cpu.index"
 
 def _take_transpose(g: Any, x: Any, index: Any, *, mode: str) -> Any:
     mode = "fill" if mode == "zero" else mode
-    return Update(
+    return scattered(
+        x,
         g,
-        lambda: scatter_add(np.zeros(x.shape, x.dtype), index, g, mode=mode),
+        index,
         lambda target: scatter_add(target, index, g, mode=mode),
         lambda target: scatter_add_into.run((target, index, g), {"mode": mode}),
     )

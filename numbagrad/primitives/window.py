@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numbagrad.core.registry import Linear, routed_pair
-from numbagrad.core.reverse import Update
+from numbagrad.core.reverse import scattered
 from numbagrad.primitives.along import add_along, add_along_into, take_along
 from numbagrad.primitives.broadcast import reshape_to
 
@@ -154,14 +154,8 @@ def _apply(route: Any, tangents: Any, x: Any, *, window: Geometry) -> Any:
 
 
 def _transpose(route: Any, g: Any, x: Any, *, window: Geometry) -> Any:
-    return (
-        Update(
-            g,
-            lambda: scatter(np.zeros(x.shape, x.dtype), route, g, window),
-            lambda target: scatter(target, route, g, window),
-            lambda target: _into(target, route, g, window),
-        ),
-    )
+    add = lambda target: scatter(target, route, g, window)
+    return (scattered(x, g, route, add, lambda target: _into(target, route, g, window)),)
 
 
 (window_max, window_max_routed), (window_min, window_min_routed) = (

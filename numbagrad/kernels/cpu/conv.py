@@ -4,7 +4,7 @@
     1 x 1, plain                      BLAS
     anything else                     conv_patch: patches packed into L1, register tiles
     complex                           four real ones
-    integers                          one product a tap (no derivative passes here)
+    integers, few multiplications     patches by NumPy, one matrix product: nothing to compile
 
 Arrays: input (batch, channels, *spatial), weights (outputs, channels of a group, *taps), all seen by group as
 (batch, group, channels, places) and (group, outputs, channels, taps).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
 from numbagrad.kernels.cpu.copy import contiguous
 
 Shape = tuple[int, ...]
+FEW, FEW_TAPS = 1 << 20, 32  # multiplications, and taps, up to which NumPy's copies and BLAS take no longer
 
 
 def _geometry(spatial: Shape, taps: Shape, channels: int, outputs: int, groups: int, settings: dict) -> Geometry:
@@ -43,8 +44,7 @@ def conv(x: np.ndarray, w: np.ndarray, *, groups: int, **settings: Any) -> np.nd
     shape = (x.shape[0], w.shape[0], *geometry.out_shape)
     if x.dtype.kind == "c":
         return _complex(conv, x, w, groups=groups, **settings)
-    weights = _by_group(w, groups)
-    return _project(_channels(x, groups), weights, geometry, False).reshape(shape)
+    return _project(_channels(x, groups), _by_group(w, groups), geometry, False).reshape(shape)
 
 
 def conv_input(g: np.ndarray, w: np.ndarray, *, shape: Shape, groups: int, **settings: Any) -> np.ndarray:
@@ -52,8 +52,7 @@ def conv_input(g: np.ndarray, w: np.ndarray, *, shape: Shape, groups: int, **set
     geometry = _geometry(shape, w.shape[2:], w.shape[1], w.shape[0] // groups, groups, settings)
     if g.dtype.kind == "c":
         return _complex(conv_input, g, w, shape=shape, groups=groups, **settings)
-    weights = _by_group(w, groups).transpose(0, 2, 1, 3)
-    out = _project(_channels(g, groups), weights, geometry, True)
+    out = _project(_channels(g, groups), _by_group(w, groups), geometry, True)
     return out.reshape((g.shape[0], groups * w.shape[1], *shape))
 
 
@@ -76,10 +75,18 @@ def _by_group(w: np.ndarray, groups: int) -> np.ndarray:
     return contiguous(w).reshape(groups, w.shape[0] // groups, w.shape[1], math.prod(w.shape[2:]))
 
 
+def _is_small(batch: int, geometry: Geometry) -> bool:
+    taps = math.prod(geometry.tap_shape)
+    products = batch * geometry.groups * geometry.inputs * geometry.outputs * taps * math.prod(geometry.out_shape)
+    return products <= FEW and taps <= FEW_TAPS
+
+
 def _project(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -> np.ndarray:
     """Targets from sources, either way."""
-    if x.dtype.kind != "f":
-        return _project_by_taps(x, w, geometry, backward)
+    if x.dtype.kind != "f" or _is_small(x.shape[0], geometry):
+        return _project_small(x, w, geometry, backward)
+    if backward:
+        w = w.swapaxes(1, 2)
     if geometry.pointwise:
         out = pool.empty((*x.shape[:2], w.shape[1], x.shape[3]), x.dtype)
         threads.dismiss()
@@ -94,8 +101,8 @@ def _project(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -
 
 
 def _weights(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
-    if x.dtype.kind != "f":
-        return _weights_by_taps(x, g, geometry)
+    if x.dtype.kind != "f" or _is_small(x.shape[0], geometry):
+        return _weights_small(x, g, geometry)
     if geometry.pointwise:
         return _pointwise_weights(x, g)[..., None]
     geometry = geometry.squeezed()
@@ -118,7 +125,7 @@ def _pointwise_weights(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     return out
 
 
-# --- complex numbers and integers
+# --- complex numbers; integers and small operands
 
 
 def _complex(function: Any, a: np.ndarray, b: np.ndarray, **settings: Any) -> np.ndarray:
@@ -132,18 +139,20 @@ def _complex(function: Any, a: np.ndarray, b: np.ndarray, **settings: Any) -> np
     return out
 
 
-def _taps(geometry: Geometry) -> Iterator[tuple[int, Any, Any]]:
-    """Number of each tap, the inputs it reads and the outputs it serves."""
-    for number, tap in enumerate(itertools.product(*(range(a.taps) for a in geometry.axes))):
+@cache
+def _taps(geometry: Geometry) -> list[tuple[Any, Any]]:
+    """For each tap the inputs it reads and the outputs it serves."""
+    found = []
+    for tap in itertools.product(*(range(a.taps) for a in geometry.axes)):
         reads, serves = [], []
         for t, a in zip(tap, geometry.axes):
             o = np.arange(a.outputs)
             i = o * a.stride + t * a.rhs_dilation - a.low
             hit = np.flatnonzero((i % a.lhs_dilation == 0) & (i >= 0) & (i < a.inputs * a.lhs_dilation))
-            i = i[hit] // a.lhs_dilation
-            reads.append(_as_slice(i))
+            reads.append(_as_slice(i[hit] // a.lhs_dilation))
             serves.append(_as_slice(hit))
-        yield number, tuple(reads), tuple(serves)
+        found.append((tuple(reads), tuple(serves)))
+    return found
 
 
 def _as_slice(places: np.ndarray) -> slice:
@@ -153,27 +162,29 @@ def _as_slice(places: np.ndarray) -> slice:
     return slice(int(places[0]), int(places[-1]) + 1, step)
 
 
-def _project_by_taps(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -> np.ndarray:
-    source, target = geometry.in_shape, geometry.out_shape
-    if backward:
-        source, target = target, source
-    x = x.reshape(*x.shape[:3], *source)
-    out = np.zeros((*x.shape[:2], w.shape[1], *target), x.dtype)
-    for number, reads, serves in _taps(geometry):
-        if backward:
-            reads, serves = serves, reads
-        out[(..., *serves)] += np.einsum("ngc...,goc->ngo...", x[(..., *reads)], w[..., number])
-    return out
-
-
-def _weights_by_taps(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
+def _patches(x: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """What each output reads: (batch, group, channels * taps, outputs)."""
     x = x.reshape(*x.shape[:3], *geometry.in_shape)
-    g = g.reshape(*g.shape[:3], *geometry.out_shape)
-    out = np.zeros((x.shape[1], g.shape[2], x.shape[2], math.prod(geometry.tap_shape)), x.dtype)
-    for number, reads, serves in _taps(geometry):
-        out[..., number] = np.einsum("ngcp,ngop->goc", _flat(x[(..., *reads)]), _flat(g[(..., *serves)]))
+    taps = _taps(geometry)
+    found = np.zeros((*x.shape[:3], len(taps), *geometry.out_shape), x.dtype)
+    for k, (reads, serves) in enumerate(taps):
+        found[:, :, :, k][(..., *serves)] = x[(..., *reads)]
+    return found.reshape(*x.shape[:2], x.shape[2] * len(taps), math.prod(geometry.out_shape))
+
+
+def _project_small(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -> np.ndarray:
+    """As `_project`; w is (G, outputs, channels, taps) either way."""
+    flat = w.reshape(*w.shape[:2], w.shape[2] * w.shape[3])
+    if not backward:
+        return np.matmul(flat, _patches(x, geometry))
+    received = np.matmul(flat.swapaxes(1, 2), x)
+    received = received.reshape(*x.shape[:2], w.shape[2], w.shape[3], *geometry.out_shape)
+    out = np.zeros((*x.shape[:2], w.shape[2], *geometry.in_shape), x.dtype)
+    for k, (reads, serves) in enumerate(_taps(geometry)):
+        out[(..., *reads)] += received[:, :, :, k][(..., *serves)]
     return out
 
 
-def _flat(x: np.ndarray) -> np.ndarray:
-    return x.reshape(*x.shape[:3], math.prod(x.shape[3:]))
+def _weights_small(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
+    per_image = np.matmul(g, _patches(x, geometry).swapaxes(2, 3))
+    return np.add.reduce(per_image, 0, dtype=x.dtype)

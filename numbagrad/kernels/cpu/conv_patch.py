@@ -24,7 +24,7 @@ DEEP_BYTES, DEEP = 16 << 10, 64  # weight gradient: bytes of a panel, and its wi
 ROWS = 128  # target channels for which a panel is packed once
 PARTS = 8  # partial weight gradients: fixed, so that the result does not depend on the number of threads
 ITEM = 4 << 20  # multiplications of one piece
-SMALL = 1 << 15  # weights from which on a copy of our own (in tiles, by threads) is faster than NumPy's
+FUSED = 32  # multiplications that take as long as one operation of a map
 
 _HEADER = '''"""{title} of {T}."""
 
@@ -248,7 +248,7 @@ def _project_phase(x: np.ndarray, w: np.ndarray, out: np.ndarray, phase: Phase, 
     outer_taps, last_taps = phase.taps.shape
     extras = [plane, size, phase.step, outer_taps, last_taps, columns, phase.length, phase.period]
     extras += [out_channels, out_plane, len(blocks) - 1, depth, group]
-    work = group * depth * out_channels
+    work = max(1, min(group, panels) * depth * out_channels // FUSED)
     jobs.run(
         _forward_kernel(x.dtype, rows, min(phase.step, 3)),
         2 * lanes,
@@ -268,7 +268,7 @@ def _packed_weights(w: np.ndarray, taps: np.ndarray, rows: int) -> np.ndarray:
     if short:
         w = np.concatenate([w, np.zeros((groups, short, sources, len(taps)), w.dtype)], 1)
     w = w.reshape(groups, (targets + short) // rows, rows, sources, len(taps)).transpose(0, 1, 4, 3, 2)
-    return np.ascontiguousarray(w) if w.size < SMALL else contiguous(w)
+    return contiguous(w)
 
 
 def weights(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
@@ -295,7 +295,7 @@ def _weights_phase(x: np.ndarray, g: np.ndarray, out: np.ndarray, phase: Phase, 
     parts = max(1, min(PARTS, total, spare))
     bounds = np.linspace(0, total, parts + 1).astype(np.int64)
     ranges = np.stack([bounds[:-1], bounds[1:]], 1)
-    sums = pool.empty((parts, groups, len(tops), depth + _tile_rows(), across), x.dtype)
+    sums = pool.empty((parts, groups, len(tops), depth, across), x.dtype)
     here = np.minimum(across, out_channels - tops)
     none = (0, 0, 0)
     operands = (
@@ -311,7 +311,7 @@ def _weights_phase(x: np.ndarray, g: np.ndarray, out: np.ndarray, phase: Phase, 
     extras += [out_plane, groups * channels * plane, groups * out_channels * out_plane, len(blocks) - 1, depth]
     address = _weight_kernel(x.dtype, vectors, across, min(phase.step, 3))
     jobs.run(address, DEEP, (parts, groups, len(tops)), operands, extras, work=1 << 20)
-    _add_taps(out, reduce_sum(sums[:, :, :, :depth], axes=(0,)), blocks, phase)
+    _add_taps(out, reduce_sum(sums, axes=(0,)), blocks, phase)
 
 
 def _add_taps(out: np.ndarray, sums: np.ndarray, blocks: np.ndarray, phase: Phase) -> None:

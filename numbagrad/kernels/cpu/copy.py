@@ -15,6 +15,7 @@ from numbagrad.scalar.atoms.arithmetic import positive
 from numbagrad.scalar.render import NAMES
 
 TILE = 32
+SMALL = 1 << 13  # up to here NumPy copies as fast, and has nothing to compile
 
 _SOURCE = '''"""One tile of a transposed copy of {t}: rows run along the source, columns along the result."""
 
@@ -46,6 +47,8 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """The array itself if it is in C order, else a copy that is."""
     if x.flags.c_contiguous:
         return x
+    if x.size < SMALL:
+        return np.ascontiguousarray(x)
     out = pool.empty(x.shape, x.dtype)
     copy_into(out, x)
     return out
@@ -53,6 +56,8 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 def copied(x: np.ndarray) -> np.ndarray:
     """A copy in C order."""
+    if x.size < SMALL:
+        return x.copy()
     out = pool.empty(x.shape, x.dtype)
     copy_into(out, x)
     return out

@@ -33,6 +33,8 @@ def run(
         return
     splits = -(-n // chunk) if chunk and n > chunk else 1
     batch = 1 if splits > 1 else max(1, config.CHUNK_ELEMENTS // max(1, n * work))
+    if splits == 1 and rows * n * work <= config.PARALLEL_COSTLY:
+        batch = rows  # not worth waking a worker
     pieces = splits * -(-rows // batch)
     words = [0, 0, 0, pieces, address, len(operands), len(extras), n, chunk, splits, batch, rows, len(outer), *outer]
     words += [a.ctypes.data for a, _, _ in operands]
