@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -102,6 +103,47 @@ def _ids_of(name: str, lengths: Any, offsets: Any, rows_given: int) -> tuple[np.
     return np.repeat(np.arange(sizes.size), sizes), sizes.size
 
 
+class SegmentFunction(Protocol):
+    """A reduction over segments as its users call it."""
+
+    def __call__(
+        self,
+        data: Any,
+        segment_ids: Any = None,
+        num_segments: int | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        bucket_size: int | None = None,
+        mode: Any = None,
+        *,
+        lengths: Any = None,
+        offsets: Any = None,
+        axis: int = 0,
+    ) -> Array: ...
+
+
+def _over_segments(rule: Callable[[_Segments], Array]) -> SegmentFunction:
+    """The public function of a rule on prepared rows. Whether ids are sorted or unique changes no result."""
+
+    def function(
+        data: Any,
+        segment_ids: Any = None,
+        num_segments: int | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        bucket_size: int | None = None,
+        mode: Any = None,
+        *,
+        lengths: Any = None,
+        offsets: Any = None,
+        axis: int = 0,
+    ) -> Array:
+        return rule(_Segments(rule.__name__, data, segment_ids, num_segments, mode, lengths, offsets, axis))
+
+    function.__name__, function.__qualname__, function.__doc__ = rule.__name__, rule.__name__, rule.__doc__
+    return function
+
+
 def _real(name: str, value: Any) -> Any:
     """Floats, of integers too."""
     if value.dtype.kind == "c":
@@ -109,19 +151,8 @@ def _real(name: str, value: Any) -> Any:
     return value if value.dtype.kind == "f" else convert(value, np.dtype(np.float64))
 
 
-def segment_sum(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_sum(s: _Segments) -> Array:
     """Sum of the rows of each segment.
 
     Of segment_ids (integers; one per row), lengths (rows of each segment, in order) and offsets (where each begins;
@@ -139,23 +170,11 @@ def segment_sum(
     >>> ng.ops.segment_sum(np.asarray([1.0, 2.0, 3.0]), lengths=[2, 1])
     Array([3., 3.], dtype=float64)
     """
-    s = _Segments("segment_sum", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return s.result(s.run(rows.segment_sum, _numbers("segment_sum", s.data)))
 
 
-def segment_prod(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_prod(s: _Segments) -> Array:
     """Product of the rows of each segment; see segment_sum for the arguments.
 
     Edge: an empty segment is 1. The derivative is exact with zeros, at any order.
@@ -164,7 +183,6 @@ def segment_prod(
     >>> ng.grad(lambda x: ng.ops.segment_prod(x, np.asarray([0, 0, 0]))[0])(np.asarray([2.0, 0.0, 3.0]))
     Array([0., 6., 0.], dtype=float64)
     """
-    s = _Segments("segment_prod", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return s.result(s.run(rows.segment_prod, _numbers("segment_prod", s.data)))
 
 
@@ -183,19 +201,8 @@ def _extremum(primitive: Any, name: str, s: _Segments) -> Array:
     return s.result(s.run(primitive, s.data))
 
 
-def segment_max(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_max(s: _Segments) -> Array:
     """Largest of the rows of each segment; see segment_sum for the arguments.
 
     Edge: an empty segment is -inf (the dtype's smallest integer, False). nan wins. Ties share the derivative equally.
@@ -204,51 +211,26 @@ def segment_max(
     >>> ng.ops.segment_max(np.asarray([4.0, 9.0, 1.0]), np.asarray([0, 0, 2]))
     Array([  9., -inf,   1.], dtype=float64)
     """
-    s = _Segments("segment_max", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return _extremum(rows.segment_max, "segment_max", s)
 
 
-def segment_min(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_min(s: _Segments) -> Array:
     """Smallest of the rows of each segment; see segment_sum for the arguments.
 
     Edge: an empty segment is inf (the dtype's largest integer, True). nan wins. Ties share the derivative equally.
     """
-    s = _Segments("segment_min", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return _extremum(rows.segment_min, "segment_min", s)
 
 
-def segment_mean(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_mean(s: _Segments) -> Array:
     """Mean of the rows of each segment, 0 of an empty one; see segment_sum for the arguments. Integers give float64.
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> ng.ops.segment_mean(np.asarray([1.0, 2.0, 4.0]), offsets=[0, 2, 3])
     Array([1.5, 4. ], dtype=float64)
     """
-    s = _Segments("segment_mean", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     data = s.data if s.data.dtype.kind == "c" else _real("segment_mean", s.data)
     total = s.run(rows.segment_sum, data)
     count = s.run(rows.segment_sum, np.ones(s.ids.shape, data.dtype))
@@ -256,40 +238,17 @@ def segment_mean(
     return s.result(op("divide")(total, reshape_to(divisor, (s.count,) + (1,) * (len(total.shape) - 1))))
 
 
-def segment_logsumexp(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_logsumexp(s: _Segments) -> Array:
     """log of the sum of the exponentials of each segment's rows, without overflow; see segment_sum for the arguments.
 
     Edge: an empty segment, and one of -inf only, is -inf with derivative 0; several +inf share theirs.
     """
-    s = _Segments("segment_logsumexp", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return s.result(s.run(rows.segment_logsumexp, _real("segment_logsumexp", s.data)))
 
 
-def segment_softmax(
-    data: Any,
-    segment_ids: Any = None,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    *,
-    lengths: Any = None,
-    offsets: Any = None,
-    axis: int = 0,
-) -> Array:
+@_over_segments
+def segment_softmax(s: _Segments) -> Array:
     """Each row's share in the exponentials of its segment; see segment_sum for the arguments.
 
     Shapes: data's.
@@ -299,7 +258,6 @@ def segment_softmax(
     >>> ng.ops.segment_softmax(np.asarray([1e4, 1e4, -3.0]), np.asarray([0, 0, 1]))
     Array([0.5, 0.5, 1. ], dtype=float64)
     """
-    s = _Segments("segment_softmax", data, segment_ids, num_segments, mode, lengths, offsets, axis)
     return s.result(s.run(rows.segment_softmax, _real("segment_softmax", s.data)), s.ids.ndim)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numbagrad.kernels.cpu import conv_patch, conv_plane, pool, threads
 from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
 from numbagrad.kernels.cpu.copy import contiguous
+from numbagrad.kernels.cpu.taps import progressions, relation
 
 Shape = tuple[int, ...]
 FEW, FEW_TAPS = 1 << 20, 32  # multiplications, and taps, up to which NumPy's copies and BLAS take no longer
@@ -142,24 +143,15 @@ def _complex(function: Any, a: np.ndarray, b: np.ndarray, **settings: Any) -> np
 @cache
 def _taps(geometry: Geometry) -> list[tuple[Any, Any]]:
     """For each tap the inputs it reads and the outputs it serves."""
-    found = []
-    for tap in itertools.product(*(range(a.taps) for a in geometry.axes)):
-        reads, serves = [], []
-        for t, a in zip(tap, geometry.axes):
-            o = np.arange(a.outputs)
-            i = o * a.stride + t * a.rhs_dilation - a.low
-            hit = np.flatnonzero((i % a.lhs_dilation == 0) & (i >= 0) & (i < a.inputs * a.lhs_dilation))
-            reads.append(_as_slice(i[hit] // a.lhs_dilation))
-            serves.append(_as_slice(hit))
-        found.append((tuple(reads), tuple(serves)))
-    return found
+    by_axis = []
+    for axis in geometry.axes:
+        rows, step, hop = progressions(relation(axis, False))
+        by_axis.append([(_run(q, count, hop), _run(p, count, step)) for p, count, q in rows.tolist()])
+    return [tuple(zip(*tap)) or ((), ()) for tap in itertools.product(*by_axis)]  # type: ignore[misc]
 
 
-def _as_slice(places: np.ndarray) -> slice:
-    if len(places) == 0:
-        return slice(0, 0)
-    step = int(places[1] - places[0]) if len(places) > 1 else 1
-    return slice(int(places[0]), int(places[-1]) + 1, step)
+def _run(first: int, count: int, step: int) -> slice:
+    return slice(first, first + (count - 1) * step + 1, step) if count else slice(0, 0)
 
 
 def _patches(x: np.ndarray, geometry: Geometry) -> np.ndarray:

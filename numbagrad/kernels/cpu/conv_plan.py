@@ -1,8 +1,7 @@
-"""Which source element each target element of a convolution reads, by axis, as tables for the kernels.
+"""Which source element each target element of a convolution reads, as tables for the kernels.
 
-Along an axis, tap t ties input i to output o where i * lhs_dilation == o * stride + t * rhs_dilation - low. Padding,
-cropping, strides and both dilations are that one equation. The convolution runs over outputs and looks up inputs, its
-input gradient runs over inputs and looks up outputs; neither ever computes a padding for the other.
+Padding, cropping, strides and both dilations are the one equation of taps.py. The convolution runs over outputs and
+looks up inputs, its input gradient runs over inputs and looks up outputs; neither computes a padding for the other.
 """
 
 from __future__ import annotations
@@ -15,22 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from numbagrad.kernels.cpu.taps import relation
+
 
 class Axis(NamedTuple):
-    """One spatial axis of a convolution."""
+    """One spatial axis of a convolution: lengths, and the coefficients of the equation (base: lhs_dilation)."""
 
-    inputs: int
+    n: int
     outputs: int
-    taps: int
+    size: int
     stride: int
     low: int
-    lhs_dilation: int
-    rhs_dilation: int
+    base: int
+    dilation: int
 
     @property
     def trivial(self) -> bool:
         """Of length 1, read by the one tap."""
-        return self.inputs == self.outputs == self.taps == 1 and self.low == 0
+        return self.n == self.outputs == self.size == 1 and self.low == 0
 
 
 class Line(NamedTuple):
@@ -47,16 +48,15 @@ class Line(NamedTuple):
 @cache
 def lines(axis: Axis, backward: bool) -> tuple[Line, ...]:
     """The targets of an axis in classes that are read by the same taps."""
-    n, m, taps, s, low, b, d = axis
-    targets, divisor, factor, step, shift = (n, s, b, -d, low) if backward else (m, b, s, d, -low)
-    period = divisor // math.gcd(divisor, factor)
+    r = relation(axis, backward)
+    period = r.m // math.gcd(r.m, r.a)
     found = []
-    for start in range(min(period, targets)):
-        numerators = [start * factor + t * step + shift for t in range(taps)]
-        used = [t for t in range(taps) if numerators[t] % divisor == 0]
-        first = tuple(numerators[t] // divisor for t in used)
-        count = -(-(targets - start) // period)
-        found.append(Line(start, period, count, period * factor // divisor, tuple(used), first))
+    for start in range(min(period, r.positions)):
+        numerators = [start * r.a + t * r.e + r.c for t in range(r.taps)]
+        used = [t for t in range(r.taps) if numerators[t] % r.m == 0]
+        first = tuple(numerators[t] // r.m for t in used)
+        count = -(-(r.positions - start) // period)
+        found.append(Line(start, period, count, period * r.a // r.m, tuple(used), first))
     return tuple(found)
 
 
@@ -76,7 +76,7 @@ class Geometry:
 
     @property
     def in_shape(self) -> tuple[int, ...]:
-        return tuple(a.inputs for a in self.axes)
+        return tuple(a.n for a in self.axes)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -84,12 +84,12 @@ class Geometry:
 
     @property
     def tap_shape(self) -> tuple[int, ...]:
-        return tuple(a.taps for a in self.axes)
+        return tuple(a.size for a in self.axes)
 
     @property
     def pointwise(self) -> bool:
         """A matrix product over the channels."""
-        plain = all(a.taps == a.stride == a.lhs_dilation == 1 and a.low == 0 for a in self.axes)
+        plain = all(a.size == a.stride == a.base == 1 and a.low == 0 for a in self.axes)
         return plain and self.in_shape == self.out_shape
 
 
