@@ -1,0 +1,105 @@
+"""The contract over every primitive: edge x mode x order, with random cotangents and tangents.
+
+Rule 2 says that both modes agree wherever a value is defined at all. Differences cannot tell at ties, zeros and
+infinities; the inner-product identity can: <ct, J t> = <J^T ct, t>.
+"""
+
+import numpy as onp
+import pytest
+from samples.primitives import CASES
+
+import numbagrad as ng
+from numbagrad.core.array import Array
+from numbagrad.core.registry import PRIMITIVES
+from numbagrad.testing import inner_product_identity
+
+
+def ties(x):
+    return onp.round(x)
+
+
+def zeros(x):
+    return onp.zeros_like(x)
+
+
+def equal(x):
+    return onp.full_like(x, 1.5)
+
+
+def some_zeros(x):
+    return onp.where(onp.arange(x.size).reshape(x.shape) % 2 == 0, onp.zeros((), x.dtype), x)
+
+
+PRODUCTS = {"dot_general", "conv", "conv_input", "conv_weight"}  # of BLAS and register tiles: 0 * inf is nan there
+EDGES = [ties, zeros, equal, some_zeros]
+
+
+def table():
+    """The two largest differentiable float64 cases of each primitive."""
+    found = {}
+    for case in CASES:
+        if case.order and all(a.dtype.kind not in "c" for a in case.args):
+            found.setdefault(case.primitive, []).append(case)
+    for name, cases in found.items():
+        for case in sorted(cases, key=lambda c: -sum(a.size for a in c.args))[:2]:
+            yield pytest.param(case, id=str(case)[:80], marks=pytest.mark.xdist_group(f"primitive_{name}"))
+
+
+def at(case, edge):
+    return [edge(a) if a.dtype.kind == "f" else a for a in case.args]
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=lambda e: e.__name__)
+@pytest.mark.parametrize("case", table())
+def test_both_modes_agree(case, edge):
+    inner_product_identity(case, [Array(a) for a in at(case, edge)])
+
+
+def values_of(case):
+    """The case without outputs that are integers."""
+
+    def function(*args):
+        out = case(*args)
+        return tuple(o for o in out if o.dtype.kind == "f") if isinstance(out, tuple) else (out,)
+
+    return function
+
+
+def gradient(case):
+    """The gradient along a fixed random cotangent, of all float operands.
+
+    The operand is added, so that a second derivative of zero is compared on its scale.
+    """
+
+    def function(*args):
+        outs, pull = ng.vjp(values_of(case), *args)
+        rng = onp.random.default_rng(5)
+        grads = pull(tuple(rng.standard_normal(o.shape).astype(o.dtype) for o in outs))
+        return tuple(g + a for g, a in zip(grads, args, strict=True) if a.dtype.kind == "f")
+
+    return function
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edge", EDGES, ids=lambda e: e.__name__)
+@pytest.mark.parametrize("case", table())
+def test_both_modes_agree_on_the_gradient(case, edge):
+    inner_product_identity(gradient(case), [Array(a) for a in at(case, edge)])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
+@pytest.mark.parametrize("number", [onp.nan, onp.inf, -onp.inf], ids=str)
+@pytest.mark.parametrize("case", table())
+def test_a_zero_cotangent_is_absorbing(case, number):
+    """Operands full of nan or inf: what does not matter contributes exactly zero (rule 5)."""
+    args = [Array(onp.full_like(a, number)) if a.dtype.kind == "f" else Array(a) for a in case.args]
+    outs, pull = ng.vjp(values_of(case), *args)
+    for g, a in zip(pull(tuple(onp.zeros(o.shape, o.dtype) for o in outs)), args, strict=True):
+        if a.dtype.kind == "f" and case.primitive not in PRODUCTS:
+            assert not onp.asarray(g).any()
+
+
+def test_the_table_is_complete():
+    covered = {p.values[0].primitive for p in table()}
+    differentiable = {c.primitive for c in CASES if PRIMITIVES[c.primitive].kind != "constant" and c.order}
+    assert covered == differentiable
