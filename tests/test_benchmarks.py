@@ -21,7 +21,7 @@ print(json.dumps([atoms, [n for n, p in PRIMITIVES.items() if isinstance(p, Prim
 def benchmarks():
     sys.path.insert(0, str(ROOT / "asv_bench"))
     try:
-        names = ("elementwise", "reductions", "transforms", "startup")
+        names = ("elementwise", "reductions", "structural", "transforms", "startup")
         yield {n: importlib.import_module(f"benchmarks.{n}") for n in names}
     finally:
         sys.path.remove(str(ROOT / "asv_bench"))
@@ -68,6 +68,7 @@ def test_benchmarks_run(benchmarks):
     assert try_out(transforms.Transforms, "write_one_by_one", 10)
     assert try_out(transforms.Matrices, "hessian", 5)
     assert try_out(transforms.Training, 32)
+    assert try_out(benchmarks["structural"].Structural, "max pool 3/2", "float32")
 
 
 @pytest.mark.slow
@@ -80,6 +81,8 @@ def test_every_benchmark_of_an_operation_runs(benchmarks):
     for name in structural():
         try_out(reductions.Primitives, name)
         try_out(reductions.PrimitiveGradients, name)
+    for name in benchmarks["structural"].PROGRAMS:
+        try_out(benchmarks["structural"].Structural, name, "float32")
 
 
 def test_launches_of_a_gradient_do_not_grow_by_accident(benchmarks):

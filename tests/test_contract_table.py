@@ -50,7 +50,7 @@ def at(case, edge):
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=lambda e: e.__name__)
-@pytest.mark.parametrize("case", table())
+@pytest.mark.parametrize("case", list(table()))
 def test_both_modes_agree(case, edge):
     inner_product_identity(case, [Array(a) for a in at(case, edge)])
 
@@ -82,14 +82,14 @@ def gradient(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edge", EDGES, ids=lambda e: e.__name__)
-@pytest.mark.parametrize("case", table())
+@pytest.mark.parametrize("case", list(table()))
 def test_both_modes_agree_on_the_gradient(case, edge):
     inner_product_identity(gradient(case), [Array(a) for a in at(case, edge)])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 @pytest.mark.parametrize("number", [onp.nan, onp.inf, -onp.inf], ids=str)
-@pytest.mark.parametrize("case", table())
+@pytest.mark.parametrize("case", list(table()))
 def test_a_zero_cotangent_is_absorbing(case, number):
     """Operands full of nan or inf: what does not matter contributes exactly zero (rule 5)."""
     args = [Array(onp.full_like(a, number)) if a.dtype.kind == "f" else Array(a) for a in case.args]
