@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as onp
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import conv as reference
 from scipy import signal as scipy_signal
@@ -17,6 +17,8 @@ from numbagrad.kernels.cpu import conv_plane
 from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
 from numbagrad.scipy import signal
 from numbagrad.testing import check_grads, inner_product_identity
+
+fixed = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
@@ -68,20 +70,20 @@ def check_convolution(x, w, groups, options):
             onp.testing.assert_allclose(onp.asarray(got), wanted, rtol=0, atol=rtol * scale)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(fixed, max_examples=60)
 @given(convolutions())
 def test_any_geometry(case):
     check_convolution(*case)
 
 
 @pytest.mark.slow
-@settings(max_examples=1200, deadline=None)
+@settings(fixed, max_examples=2000)
 @given(convolutions())
 def test_any_geometry_at_length(case):
     check_convolution(*case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(fixed, max_examples=40)
 @given(convolutions(), st.integers(20, 400))
 def test_planes_in_bands(case, room):
     """One channel with one, in a room so small that the plane is cut into bands, or does not fit."""

@@ -130,7 +130,7 @@ def test_geometries(axes, kind, seed, coarse, single):
 
 
 @pytest.mark.slow
-@quiet(max_examples=700)
+@quiet(max_examples=1000)
 @search
 def test_many_geometries(axes, kind, seed, coarse, single):
     check_geometry(axes, kind, seed, coarse, single)
