@@ -242,6 +242,18 @@ def test_other_numbers(dtype):
     onp.testing.assert_allclose(onp.asarray(got), want, rtol=1e-6)
 
 
+def test_sums_in_the_preferred_type():
+    x, w = onp.full((1, 1, 4), 100, onp.int8), onp.full((1, 1, 2), 2, onp.int8)
+    got = lax.conv_general_dilated(x, w, (1,), "VALID", preferred_element_type=onp.int32)
+    assert got.dtype == onp.int32 and onp.asarray(got).tolist() == [[[400] * 3]]
+
+
+def test_long_float32_sums():
+    """200,704 equal terms: the error of a sum that is taken one by one would be 2e-3."""
+    x, w = onp.full((1, 4096, 7, 7), 0.1, onp.float32), onp.ones((1, 4096, 7, 7), onp.float32)
+    onp.testing.assert_allclose(float(lax.conv(x, w, (1, 1), "VALID").sum()), 200704 * float(x[0, 0, 0, 0]), rtol=3e-6)
+
+
 X, W = onp.ones((1, 2, 5)), onp.ones((3, 2, 3))
 
 
@@ -257,6 +269,11 @@ X, W = onp.ones((1, 2, 5)), onp.ones((3, 2, 3))
         (lambda: lax.conv_general_dilated(X, W[:, :1], (1,), "SAME", feature_group_count=2), "not divisible"),
         (lambda: lax.conv_general_dilated(X, W, (1,), "SAME", batch_group_count=3), "not divisible"),
         (lambda: lax.conv_general_dilated(X, W, (1,), "SAME", dimension_numbers=("NHC", "OIW", "NCW")), "each axis"),
+        (lambda: lax.conv(X, W, 2, "SAME"), "window_strides are not a sequence"),
+        (lambda: lax.conv_general_dilated(X, W, (1,), 1), "padding is not a sequence of pairs"),
+        (lambda: lax.conv_general_dilated(X, W, (1,), [1]), "padding is not a sequence of pairs"),
+        (lambda: lax.conv_transpose(X, W, (1,), [(1, 1), (2, 2)]), "conv_transpose: padding does not fit"),
+        (lambda: lax.conv_general_dilated(X, W, (1,), "SAME", dimension_numbers=("NCH", "OIH")), "not letters"),
         (lambda: lax.conv(X > 0, W > 0, (1,), "SAME"), "not numbers"),
         (lambda: np.convolve([], [1.0]), "empty"),
         (lambda: np.convolve([[1.0]], [1.0]), "not signals"),

@@ -162,7 +162,10 @@ class Linear(Primitive):
 
 
 class Multilinear(Primitive):
-    """`transposes[k](g, *operands, **params)` gives the cotangent of operand k, of which it sees only the Aval."""
+    """`transposes[k](g, *operands, **params)` gives the cotangent of operand k, of which it sees only the Aval.
+
+    The parameter `absorbs` names operands that are cotangents or tangents: their zeros are absorbing, so 0 * inf is 0.
+    """
 
     kind = "multilinear"
 
@@ -181,7 +184,8 @@ class Multilinear(Primitive):
         total = None
         for k, t in enumerate(tangents):
             if t is not None:
-                term = bind(self, (*args[:k], t, *args[k + 1 :]), params)
+                absorbs = tuple(sorted({k, *params.get("absorbs", ())}))
+                term = bind(self, (*args[:k], t, *args[k + 1 :]), {**params, "absorbs": absorbs})
                 total = term if total is None else accumulate(total, term)
         return total
 

@@ -46,10 +46,16 @@ def conv_dimension_numbers(
         step = "A single example needs a batch axis: x[None]."
         raise ValueError(message("conv", "ranks differ", got, "equal ranks of 2 or more", step))
     if isinstance(dimension_numbers, ConvDimensionNumbers):
+        if any(sorted(spec) != list(range(ndim)) for spec in dimension_numbers):
+            needed = f"permutations of {ndim} axes"
+            raise ValueError(message("conv", "dimension numbers do not fit", dimension_numbers, needed))
         return dimension_numbers
     if dimension_numbers is None:
         plain = tuple(range(ndim))
         return ConvDimensionNumbers(plain, plain, plain)
+    if len(dimension_numbers) != 3 or not all(isinstance(spec, str) for spec in dimension_numbers):
+        needed = "three strings such as ('NHWC', 'HWIO', 'NHWC')"
+        raise TypeError(message("conv", "dimension numbers are not letters", dimension_numbers, needed))
     lhs, rhs, out = dimension_numbers
     spatial = [c for c in rhs if c not in "OI"]
     letters = ("NC", "OI", "NC")
@@ -91,7 +97,10 @@ def conv_general_dilated(
     >>> ng.grad(lambda w: ng.lax.conv_general_dilated(x, w, (2,), [(1, 0)]).sum())(w)
     Array([[[4., 6.]]], dtype=float64)
     """
-    (x, w), _ = promote((lhs, rhs), "conv")
+    (x, w), dtype = promote((lhs, rhs), "conv")
+    result = dtype if preferred_element_type is None else check_dtype("conv", preferred_element_type)
+    wide = np.result_type(dtype, result)  # sums in the wider of the two
+    x, w = convert(x, wide), convert(w, wide)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     x, w = _to(x, numbers.lhs_spec), _to(w, numbers.rhs_spec)
     settings = _settings(x, w, window_strides, padding, lhs_dilation, rhs_dilation)
@@ -105,9 +114,7 @@ def conv_general_dilated(
         x = reshape_to(x, (n, batch_group_count * x.shape[2], *x.shape[3:]))
     out = products.conv(x, w, groups=groups, **settings)
     out = transpose(out, axes=tuple(int(k) for k in np.argsort(numbers.out_spec)))
-    if preferred_element_type is not None:
-        out = convert(out, check_dtype("conv", preferred_element_type))
-    return Array(out)
+    return Array(convert(out, result))
 
 
 def _to(value: Any, spec: tuple[int, ...]) -> Any:
@@ -118,10 +125,26 @@ def _integers(values: Sequence[int] | None, ndim: int, name: str, least: int = 1
     """One integer per spatial axis."""
     if values is None:
         return (1,) * ndim
-    found = tuple(operator.index(v) for v in values)
+    needed = f"{ndim} integers of {least} or more"
+    try:
+        found = tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise TypeError(message("conv", f"{name} are not a sequence of integers", repr(values), needed)) from None
     if len(found) != ndim or any(v < least for v in found):
-        raise ValueError(message("conv", f"{name} do not fit", found, f"{ndim} integers of {least} or more"))
+        raise ValueError(message("conv", f"{name} do not fit", found, needed))
     return found
+
+
+def _pairs(padding: Any, ndim: int, op: str) -> tuple[tuple[int, int], ...]:
+    """Explicit padding, one pair per spatial axis."""
+    needed = f"{ndim} pairs (low, high) of integers, 'VALID', 'SAME' or 'SAME_LOWER'"
+    try:
+        pads = tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    except (TypeError, ValueError):
+        raise TypeError(message(op, "padding is not a sequence of pairs", repr(padding), needed)) from None
+    if len(pads) != ndim:
+        raise ValueError(message(op, "padding does not fit", pads, needed))
+    return pads
 
 
 def _settings(
@@ -136,9 +159,7 @@ def _settings(
         windows = [(n - 1) * k + 1 for n, k in zip(w.shape[2:], d)]
         pads = string_padding("conv", lengths, windows, s, padding)
     else:
-        pads = tuple((operator.index(low), operator.index(high)) for low, high in padding)
-        if len(pads) != ndim:
-            raise ValueError(message("conv", "padding does not fit", pads, f"{ndim} pairs (low, high)"))
+        pads = _pairs(padding, ndim, "conv")
     return dict(strides=s, padding=pads, lhs_dilation=b, rhs_dilation=d)
 
 
@@ -229,7 +250,7 @@ def conv_transpose(
         windows = [(w.shape[k] - 1) * r + 1 for k, r in zip(numbers.rhs_spec[2:], d)]
         pads = [_transpose_padding(k, n, padding) for k, n in zip(windows, s)]
     else:
-        pads = [(operator.index(low), operator.index(high)) for low, high in padding]
+        pads = list(_pairs(padding, ndim, "conv_transpose"))
     pads = [(low, high + m) for (low, high), m in zip(pads, more)]
     if transpose_kernel:
         spatial = numbers.rhs_spec[2:]

@@ -19,16 +19,23 @@ from numbagrad.core.registry import Multilinear
 CPU = "numbagrad.kernels.cpu.conv"
 
 
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in params.items() if k != "shape"}
+def _with(params: dict[str, Any], shape: Any, *absorbs: int) -> dict[str, Any]:
+    """The same parameters for another of the three products."""
+    rest = {k: v for k, v in params.items() if k not in ("shape", "absorbs")}
+    return {**rest, "absorbs": absorbs} if shape is None else {**rest, "shape": shape, "absorbs": absorbs}
+
+
+def _kept(params: dict[str, Any], operand: int, place: int) -> tuple[int, ...]:
+    """An operand that is a cotangent or tangent already stays one, at its new place."""
+    return (place,) if operand in params.get("absorbs", ()) else ()
 
 
 conv: Multilinear = Multilinear(
     "conv",
     {"cpu": f"{CPU}:conv"},
     (
-        lambda g, x, w, **params: conv_input(g, w, shape=x.shape[2:], **params),
-        lambda g, x, w, **params: conv_weight(x, g, shape=w.shape[2:], **params),
+        lambda g, x, w, **p: conv_input(g, w, **_with(p, x.shape[2:], 0, *_kept(p, 1, 1))),
+        lambda g, x, w, **p: conv_weight(x, g, **_with(p, w.shape[2:], 1, *_kept(p, 0, 0))),
     ),
     doc="Convolution (no flip) over any number of spatial axes. Adjoints: conv_input, conv_weight.",
 )
@@ -37,8 +44,8 @@ conv_input: Multilinear = Multilinear(
     "conv_input",
     {"cpu": f"{CPU}:conv_input"},
     (
-        lambda ct, g, w, **params: conv(ct, w, **_plain(params)),
-        lambda ct, g, w, **params: conv_weight(ct, g, **{**params, "shape": w.shape[2:]}),
+        lambda ct, g, w, **p: conv(ct, w, **_with(p, None, 0, *_kept(p, 1, 1))),
+        lambda ct, g, w, **p: conv_weight(ct, g, **_with(p, w.shape[2:], 0, *_kept(p, 0, 1))),
     ),
     doc="Gradient of conv in its input of spatial shape `shape`. Adjoints: conv, conv_weight.",
 )
@@ -47,8 +54,8 @@ conv_weight: Multilinear = Multilinear(
     "conv_weight",
     {"cpu": f"{CPU}:conv_weight"},
     (
-        lambda ct, x, g, **params: conv_input(g, ct, **{**params, "shape": x.shape[2:]}),
-        lambda ct, x, g, **params: conv(x, ct, **_plain(params)),
+        lambda ct, x, g, **p: conv_input(g, ct, **_with(p, x.shape[2:], 1, *_kept(p, 1, 0))),
+        lambda ct, x, g, **p: conv(x, ct, **_with(p, None, 1, *_kept(p, 0, 0))),
     ),
     doc="Gradient of conv in its weights with `shape` taps. Adjoints: conv_input, conv.",
 )

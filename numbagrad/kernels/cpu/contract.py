@@ -7,13 +7,18 @@ import math
 import numpy as np
 
 from numbagrad.kernels.cpu import pool, threads
+from numbagrad.kernels.cpu.absorbing import product
 
 Axes = tuple[int, ...]
 SHARED = 1 << 18  # multiplications from which on BLAS may use several threads
 
 
-def dot_general(x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]) -> np.ndarray:
+def dot_general(
+    x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], absorbs: Axes = ()
+) -> np.ndarray:
     """Result axes: batch, free of x, free of y."""
+    if absorbs:
+        return product(lambda a, b: dot_general(a, b, contract=contract, batch=batch), x, y, absorbs)
     (x_contract, y_contract), (x_batch, y_batch) = contract, batch
     x_free = [k for k in range(x.ndim) if k not in x_contract and k not in x_batch]
     y_free = [k for k in range(y.ndim) if k not in y_contract and k not in y_batch]

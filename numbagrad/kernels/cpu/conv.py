@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 
 from numbagrad.kernels.cpu import conv_patch, conv_plane, pool, threads
+from numbagrad.kernels.cpu.absorbing import product
 from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
 from numbagrad.kernels.cpu.copy import contiguous
 from numbagrad.kernels.cpu.taps import progressions, relation
@@ -39,6 +40,17 @@ def _geometry(spatial: Shape, taps: Shape, channels: int, outputs: int, groups: 
     return Geometry(tuple(axes), groups, channels, outputs)
 
 
+def _absorbing(function: Any) -> Any:
+    """The kernel of one of the three products, with the parameter `absorbs`."""
+
+    @wraps(function)
+    def kernel(a: np.ndarray, b: np.ndarray, *, absorbs: tuple[int, ...] = (), **params: Any) -> np.ndarray:
+        return product(lambda u, v: function(u, v, **params), a, b, absorbs)
+
+    return kernel
+
+
+@_absorbing
 def conv(x: np.ndarray, w: np.ndarray, *, groups: int, **settings: Any) -> np.ndarray:
     """Outputs (batch, outputs, *places)."""
     geometry = _geometry(x.shape[2:], w.shape[2:], w.shape[1], w.shape[0] // groups, groups, settings)
@@ -48,6 +60,7 @@ def conv(x: np.ndarray, w: np.ndarray, *, groups: int, **settings: Any) -> np.nd
     return _project(_channels(x, groups), _by_group(w, groups), geometry, False).reshape(shape)
 
 
+@_absorbing
 def conv_input(g: np.ndarray, w: np.ndarray, *, shape: Shape, groups: int, **settings: Any) -> np.ndarray:
     """What inputs of spatial shape `shape` receive from cotangents of the outputs."""
     geometry = _geometry(shape, w.shape[2:], w.shape[1], w.shape[0] // groups, groups, settings)
@@ -57,6 +70,7 @@ def conv_input(g: np.ndarray, w: np.ndarray, *, shape: Shape, groups: int, **set
     return out.reshape((g.shape[0], groups * w.shape[1], *shape))
 
 
+@_absorbing
 def conv_weight(x: np.ndarray, g: np.ndarray, *, shape: Shape, groups: int, **settings: Any) -> np.ndarray:
     """What weights with `shape` taps receive from cotangents of the outputs."""
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups

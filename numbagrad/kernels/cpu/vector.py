@@ -124,7 +124,8 @@ def multiply_tile(numba_type, rows, vectors, a_row, a_step):
     """Intrinsic `(n, a, a_at, b, b_at, b_step, c, c_at, c_step)`: a tile of sums of n products, kept in registers.
 
     c[r * c_step + j] += sum over i < n of a[r * a_row + i * a_step] * b[i * b_step + j], for r < rows and j < vectors'
-    lanes; every `_at` is the place of element 0. n >= 1.
+    lanes; every `_at` is the place of element 0. n >= 1. The n products are added up before they meet c: long sums
+    are sums of short ones, whose rounding does not grow with the length.
     """
     pointer_type = types.CPointer(numba_type)
     word = types.int64
@@ -140,7 +141,7 @@ def multiply_tile(numba_type, rows, vectors, a_row, a_step):
                 for r in range(rows)
                 for j in range(vectors)
             ]
-            i, sums, close = _loop(builder, n, [v.load(c, p) for p in places])
+            i, sums, close = _loop(builder, n, [v.zero] * len(places))
             b_here = builder.add(b_at, builder.mul(i, b_step))
             right = [v.load(b, builder.add(b_here, number(j * v.width))) for j in range(vectors)]
             a_here = builder.add(a_at, builder.mul(i, number(a_step)))
@@ -150,7 +151,7 @@ def multiply_tile(numba_type, rows, vectors, a_row, a_step):
                 new += [v.fma(left, right[j], sums[r * vectors + j]) for j in range(vectors)]
             close(new)
             for value, p in zip(new, places, strict=True):
-                v.store(value, c, p)
+                v.store(builder.fadd(v.load(c, p), value), c, p)
             return context.get_dummy_value()
 
         kinds = [word, pointer_type, word, pointer_type, word, word, pointer_type, word, word]
