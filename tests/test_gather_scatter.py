@@ -483,3 +483,126 @@ def test_indices_may_be_overwritten(name, dtype):
     out, pull = ng.vjp(lambda v: PICKS[name](v, index), x)
     index[...] = 0
     onp.testing.assert_array_equal(onp.asarray(pull(ct)[0]), want)
+
+
+# --------------------------------------------------------------------------------- dtypes of updates, large indices
+
+HUGE = onp.array([2**64 - 1], onp.uint64)
+POINTS = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+
+def test_division_and_power_touch_the_part_alone():
+    x = np.asarray([4, 4, 9])
+    for got, want in (
+        (x.at[2].divide(2.5), [4, 4, 3.6]),
+        (x.at[2].power(0.5), [4, 4, 3]),
+        (x.astype("int8").at[onp.array([0, 0])].divide(200), [1e-4, 4, 9]),
+        (x.at[7].divide(2.5, mode="drop"), [4, 4, 9]),
+    ):
+        assert got.dtype == onp.float64
+        onp.testing.assert_allclose(onp.asarray(got), want)
+    z = onp.array([1 + 2j, 0.1 + 0.7j, onp.inf + 1j, NAN])
+    for name in ("divide", "power"):
+        got = onp.asarray(getattr(np.asarray(z).at[0], name)(3.0))
+        assert got[1:].tobytes() == z[1:].tobytes()
+    onp.testing.assert_allclose(onp.asarray(np.asarray(z).at[0].power(2))[0], z[0] ** 2)
+
+
+@pytest.mark.parametrize("name", ["divide", "power", "multiply", "add"])
+@pytest.mark.parametrize("by", [2.0, onp.float64(2), onp.array([2.0])])
+def test_updates_keep_float32(name, by):
+    x = onp.array([3, 5], onp.float32)
+    want = {"divide": [1.5, 5], "power": [9, 5], "multiply": [6, 5], "add": [5, 5]}[name]
+    for key in (slice(0, 1), onp.array([0])):
+        got = getattr(np.asarray(x).at[key], name)(by)
+        assert got.dtype == onp.float32 and got.tolist() == want
+
+
+@pytest.mark.parametrize("how", ["set", "add", "subtract", "multiply", "divide", "power", "min", "max"])
+def test_updates_lose_nothing_silently(how):
+    for key in (0, onp.array([0])):
+        for x in (np.ones(2), np.ones(2, int)):
+            with pytest.raises(TypeError, match=r"the imaginary part would be lost: got .*; needed a real update"):
+                getattr(x.at[key], how)(1j)
+        if how in ("add", "subtract", "multiply", "min", "max"):
+            with pytest.raises(TypeError, match="would be lost: got int64, float64; needed integers"):
+                getattr(np.ones(2, int).at[key], how)(2.5)
+
+
+LOSSES = [
+    lambda: lax.scatter_add(X, onp.array([[0]]), onp.array([1j]), POINTS),
+    lambda: lax.scatter(X, onp.array([[0]]), onp.array([1j]), POINTS),
+    lambda: lax.scatter_add(onp.ones(3, int), onp.array([[0]]), onp.array([1.5]), POINTS),
+    lambda: lax.dynamic_update_slice(X, onp.array([1j]), (0,)),
+    lambda: ng.ops.index_add(onp.zeros(3, int), 0, [0], onp.ones(1, int), 0.5),
+    lambda: ng.ops.index_add(onp.zeros(3, int), 0, [0], onp.ones(1)),
+    lambda: ng.ops.index_add(onp.zeros(3), 0, [0], onp.ones(1) * 1j),
+    lambda: ng.ops.index_add(onp.zeros(3), 0, [0], onp.ones(1), 1j),
+]
+
+
+@pytest.mark.parametrize("number", range(len(LOSSES)))
+def test_scatters_lose_nothing_silently(number):
+    with pytest.raises(TypeError, match=r"would be lost: got .*; needed"):
+        LOSSES[number]()
+
+
+def test_unsigned_indices_stay_large():
+    x, last = np.arange(3.0), [0, 0, 1]
+    assert x.at[HUGE].get(mode="clip").tolist() == np.take(x, HUGE, mode="clip").tolist() == [2]
+    pair = np.arange(10.0).reshape(2, 5)
+    for n in (5, 7):
+        row, want = np.arange(float(n)), [(2**64 - 1) % n]
+        assert row.at[HUGE].get(mode="wrap").tolist() == np.take(row, HUGE, mode="wrap").tolist() == want
+        assert np.take_along_axis(row, HUGE, 0, mode="wrap").tolist() == want
+        assert np.put(row * 0, HUGE, 1.0, mode="wrap").tolist() == [float(k in want) for k in range(n)]
+    assert pair.at[HUGE, HUGE].get(mode="wrap").tolist() == [5.0 * ((2**64 - 1) % 2) + (2**64 - 1) % 5]
+    assert pair.at[2**64 - 1, 2**64 - 1].get(mode="clip") == 9
+    assert onp.isnan(x.at[HUGE].get(mode="fill")).all()
+    assert x.at[HUGE].add(1.0, mode="drop").tolist() == [0, 1, 2]
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    assert lax.gather(x, HUGE[None], numbers, (1,), mode="clip").tolist() == [2]
+    assert lax.scatter_add(x * 0, HUGE[None], onp.ones(1), POINTS, mode="clip").tolist() == last
+    assert lax.dynamic_slice(x, HUGE, (2,)).tolist() == [1, 2]
+    assert lax.dynamic_slice(x, (HUGE[0],), (2,)).tolist() == [1, 2]
+    for call in (lambda: x[HUGE], lambda: np.take(x, HUGE), lambda: x[HUGE, None]):
+        with pytest.raises(IndexError, match="out of range"):
+            call()
+
+
+def test_index_take_of_narrow_indices():
+    x = onp.arange(300.0)
+    assert lax.index_take(x, (onp.array([5, -1], onp.int8),), (0,)).tolist() == [5, 299]
+    assert lax.index_take(x, (HUGE,), (0,)).tolist() == [(2**64 - 1) % 300]
+    with pytest.raises(TypeError, match="integers"):
+        lax.index_take(x, (onp.array([0.5]),), (0,))
+
+
+NUMBERS = [
+    (((1, 1), (), (0,)), "repeated: got \\(1, 1\\)"),
+    (((1, 7), (), (0,)), "out of range: got \\(1, 7\\); needed 0 to 2"),
+    (((1,), (0, 0), (0,)), "repeated"),
+    (((1,), (2,), (0,)), "out of range"),
+    (((1, 2), (), (0, 0)), "repeated: got \\(0, 0\\)"),
+]
+
+
+@pytest.mark.parametrize("numbers, text", NUMBERS)
+def test_dimension_numbers_that_fit_nothing(numbers, text):
+    index = onp.zeros((1, len(numbers[2])), int)
+    with pytest.raises(ValueError, match=f"gather: .*{text}"):
+        lax.gather(onp.ones((3, 3)), index, lax.GatherDimensionNumbers(*numbers), (1, 1))
+    with pytest.raises(ValueError, match=f"scatter_add: .*{text}"):
+        updates = onp.ones((1,) * (1 + len(numbers[0])))
+        lax.scatter_add(onp.ones((3, 3)), index, updates, lax.ScatterDimensionNumbers(*numbers))
+
+
+def test_a_number_is_no_sequence():
+    for call in (
+        lambda: lax.dynamic_slice(onp.ones(3), 2, (2,)),
+        lambda: lax.dynamic_slice(onp.ones(3), (2,), 2),
+        lambda: lax.dynamic_slice(onp.ones(3), (2,), (2.0,)),
+        lambda: lax.dynamic_update_slice(onp.ones(3), onp.ones(1), 1),
+    ):
+        with pytest.raises(TypeError, match=r"dynamic_.*slice: .*got .*; needed .* per axis"):
+            call()

@@ -239,3 +239,19 @@ def test_structural_errors():
 def test_stop_gradient_of_a_tree():
     f = lambda x: np.sum(lax.stop_gradient({"a": x})["a"] * x)
     onp.testing.assert_array_equal(ng.grad(f)(onp.array([2.0, 3.0])), [2.0, 3.0])
+
+
+@pytest.mark.parametrize("which", [onp.zeros(3, int), 0, False], ids=str)
+def test_select_n_of_one_case_is_no_view(which):
+    x = onp.ones(3)
+    c = lax.select_n(which, x)
+    _, pull = ng.vjp(lambda t: t * c, onp.ones(3))
+    x[:] = 100
+    assert pull(onp.ones(3))[0].tolist() == [1, 1, 1] == c.tolist()
+
+
+def test_clamp_errors_name_clamp():
+    with pytest.raises(ValueError, match=r"^clamp: shapes do not broadcast: got \(2,\) and \(3,\) and \(\)"):
+        lax.clamp(onp.ones(2), onp.ones(3), 1.0)
+    with pytest.raises(TypeError, match=r"^clamp: complex"):
+        lax.clamp(0.0, 1j, 1.0)

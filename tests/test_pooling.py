@@ -131,3 +131,33 @@ def test_modes_agree_where_nothing_is_smooth():
     for x in ([1.0, 1.0, 1.0, 1.0], [NAN, 1.0, NAN, 2.0], [-INF, -INF, 0.0, INF]):
         for f in (POOLS["max"], lambda x: nn.min_pool(x, (3, 1), (1, 1), "SAME")):
             inner_product_identity(lambda x, f=f: f(x[None, :, None, None]), (onp.array(x),))
+
+
+def test_one_integer_is_that_of_every_spatial_axis():
+    x = onp.random.default_rng(0).normal(size=(2, 6, 8, 3))
+    for pool in (nn.max_pool, nn.min_pool, nn.avg_pool, lambda x, *a: nn.lp_pool(x, 3, *a)):
+        want = pool(x, (3, 3), (2, 2), ((1, 1), (1, 1)))
+        for one in (pool(x, 3, 2, 1), pool(x, onp.int64(3), onp.array(2), onp.int64(1))):
+            onp.testing.assert_array_equal(one, want)
+        onp.testing.assert_array_equal(pool(x, onp.array([3, 3]), onp.array([2, 2]), onp.ones((2, 2), int)), want)
+    dilated = nn.max_pool(x, 2, dilation=2)
+    onp.testing.assert_array_equal(dilated, nn.max_pool(x, (2, 2), dilation=(2, 2)))
+    for size in (onp.array([2, 4]), [2, 4]):
+        onp.testing.assert_array_equal(nn.adaptive_avg_pool(x, size), nn.adaptive_avg_pool(x, (2, 4)))
+    onp.testing.assert_array_equal(nn.adaptive_max_pool(x, onp.array(2)), nn.adaptive_max_pool(x, (2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: nn.max_pool(x, 2.0), "max_pool: window_dimensions is not made of integers"),
+        (lambda x: nn.max_pool(x, None), "max_pool: window_shape is no sequence"),
+        (lambda x: nn.max_pool(x, 2, 1.5), "max_pool: window_strides is not made of integers"),
+        (lambda x: nn.avg_pool(x, 2, 2, (1, 1)), "avg_pool: padding is not made of pairs"),
+        (lambda x: nn.avg_pool(x, 2, 2, 0.5), "avg_pool: padding is not made of pairs"),
+        (lambda x: nn.adaptive_avg_pool(x, 2.5), "adaptive_avg_pool: output_size is not made of integers"),
+    ],
+)
+def test_windows_are_integers(call, words):
+    with pytest.raises(TypeError, match=f"^{words}"):
+        call(onp.ones((1, 4, 4, 1)))

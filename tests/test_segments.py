@@ -388,3 +388,14 @@ def test_index_add():
         ng.ops.index_add(x, 0, [1], source)
     with pytest.raises(TypeError, match="index"):
         ng.ops.index_add(x, 1, [1.0, 2.0], source)
+
+
+@pytest.mark.parametrize("rows, n", [(3, 3), (3, 7), (20000, 7)])
+def test_unsigned_ids_stay_large(rows, n):
+    ids = onp.array([0, 1, 2**64 - 1] * (rows // 3), onp.uint64)
+    for mode, far in (("clip", n - 1), ("wrap", (2**64 - 1) % n), ("drop", None)):
+        want = onp.zeros(n)
+        for k in (0, 1, far):
+            if k is not None:
+                want[k] += rows // 3
+        assert ng.ops.segment_sum(onp.ones(ids.size), ids, n, mode=mode).tolist() == want.tolist()

@@ -103,3 +103,34 @@ def test_count_kernels_counts(monkeypatch, tmp_path):
     with count_kernels() as kernels:
         operation(onp.ones(3, onp.int16))
     assert (kernels.compilations, kernels.loads) == (0, 0)
+
+
+def with_constant(rule, *constants):
+    """sin(x), and entries that do not depend on x, by a jvp rule for the former."""
+    tail = lambda values: np.asarray(list(values))
+    f = ng.custom_jvp(lambda x: np.concatenate([np.sin(x), tail(constants)]))
+    f.defjvp(lambda p, t: (f(*p), np.concatenate([rule(*p, *t), tail([0.0] * len(constants))])))
+    return f
+
+
+@pytest.mark.parametrize("modes", [["rev"], ["fwd"], ["fwd", "rev"]], ids="+".join)
+@pytest.mark.parametrize("constants", [(onp.inf,), (-onp.inf, onp.inf)], ids=str)
+def test_infinite_outputs_hide_nothing(modes, constants):
+    check_grads(with_constant(lambda x, t: np.cos(x) * t, *constants), (X,), order=2, modes=modes)
+    with pytest.raises(AssertionError, match="order 1"):
+        check_grads(with_constant(lambda x, t: 5 * t, *constants), (X,), order=1, modes=modes)
+
+
+@pytest.mark.parametrize("modes", [["rev"], ["fwd"]], ids="+".join)
+@pytest.mark.parametrize("bad", [onp.nan, onp.inf])
+def test_derivatives_that_are_not_finite_are_found(modes, bad):
+    with pytest.raises(AssertionError, match="order 1"):
+        check_grads(with_jvp(lambda x, t: t * bad), (X,), order=1, modes=modes)
+
+
+def test_an_infinite_derivative_in_both_modes_agrees():
+    x = onp.array([0.0])
+    inner_product_identity(np.sqrt, (x,))
+    f = ng.custom_jvp(np.sqrt)
+    f.defjvp(lambda p, t: (np.sqrt(*p), t[0] * onp.inf))
+    inner_product_identity(f, (x,))

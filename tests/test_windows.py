@@ -389,3 +389,60 @@ def test_a_taps_positions_are_those_of_the_equation():
         for t, (first, count, source) in enumerate(rows):
             found[first + step * onp.arange(count), t] = source + hop * onp.arange(count)
         onp.testing.assert_array_equal(found, taps.table(r))
+
+
+@pytest.mark.parametrize("computation", [lax.max, lax.min, lax.add])
+@pytest.mark.parametrize("init", [False, True])
+def test_one_boolean(computation, init):
+    out = lax.reduce_window(onp.array(True), init, computation, (), ())
+    assert type(out._value) is onp.ndarray and out.shape == () and out.dtype == bool
+    assert bool(out) == (init if computation is lax.min else True)
+
+
+def test_an_init_that_ties_shares_the_derivative():
+    f = lambda x: np.sum(lax.reduce_window(x, 2.0, lax.max, (2,)))
+    assert ng.grad(f)(onp.array([2.0, 1.0, 0.0])).tolist() == [0.5, 0, 0]
+
+
+def test_many_windows_of_one_element_add_up_in_float64():
+    """65537 windows select the first element; in float32 alone their sum of 0.1 is wrong by 1e-3."""
+    n, ct = 1 << 17, onp.float32(0.1)
+    x = onp.zeros(n, onp.float32)
+    x[n // 2 - 1] = 1
+    f = lambda x: lax.reduce_window(x, -onp.inf, lax.max, (n // 2,))
+    out, pull = ng.vjp(f, x)
+    got = float(pull(onp.full(out.shape, ct))[0][n // 2 - 1])
+    assert abs(got / (float(ct) * n / 2) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [onp.float32, onp.complex64])
+@pytest.mark.parametrize("after", [1, 3])
+def test_many_equal_indices_add_up_in_float64(dtype, after):
+    rows, ct = 1_000_000 // after, onp.asarray(0.1, dtype)
+    index = onp.full((rows, after), 1)
+    index[::5] = 0
+    x = onp.zeros((3, after), dtype)
+    pull = ng.vjp(lambda x: np.take_along_axis(x, index, 0), x)[1]
+    got = onp.asarray(pull(onp.full((rows, after), ct))[0])
+    zeros = (rows + 4) // 5
+    want = onp.array([zeros, rows - zeros, 0])[:, None] * ct.astype(onp.complex128)
+    onp.testing.assert_allclose(got, onp.broadcast_to(want, got.shape), rtol=2e-7)
+
+
+def test_many_ties_of_a_cumulative_maximum():
+    n = 1_000_000
+    got = ng.vjp(lax.cummax, onp.zeros(n, onp.float32))[1](onp.full(n, onp.float32(0.1)))[0]
+    assert abs(float(onp.sum(onp.asarray(got, float))) / (float(onp.float32(0.1)) * n) - 1) < 2e-7
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: lax.reduce_window(x, 0.0, lax.add, 2), "window_dimensions is not made of integers"),
+        (lambda x: lax.reduce_window(x, 0.0, lax.add, (2.0, 2)), "window_dimensions is not made of integers"),
+        (lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 2), padding=1), "padding is not made of pairs"),
+    ],
+)
+def test_windows_are_integers(call, words):
+    with pytest.raises(TypeError, match=f"^reduce_window: {words}"):
+        call(onp.ones((4, 4)))

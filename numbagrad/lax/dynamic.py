@@ -11,8 +11,10 @@ import numpy as np
 from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
+from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.lax.scatter import GatherDimensionNumbers, gather
 from numbagrad.numpy import shaping
+from numbagrad.numpy.indexing import holds
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import dynamic
 from numbagrad.primitives.broadcast import reshape_to
@@ -20,11 +22,13 @@ from numbagrad.primitives.broadcast import reshape_to
 
 def _starts(name: str, starts: Any, ndim: int) -> np.ndarray:
     """One start per axis as an int64 vector."""
+    if not isinstance(starts, (list, tuple)) and value_of(starts, name).shape == ():
+        raise TypeError(message(name, "start_indices is no sequence", repr(starts), "one start per axis"))
     parts = starts if isinstance(starts, (list, tuple)) else [Array(value_of(starts, name))]
     plain = [Array(value_of(p, name))._concrete("an index", "Use stop_gradient(i).") for p in parts]
     if any(p.dtype.kind not in "iu" for p in plain if p.size):
         raise TypeError(message(name, "a start is not an integer", [str(p.dtype) for p in plain], "integers"))
-    flat = np.concatenate([p.reshape(-1) for p in plain]).astype(np.int64) if plain else np.zeros(0, np.int64)
+    flat = np.concatenate([as_int64(p).reshape(-1) for p in plain]) if plain else np.zeros(0, np.int64)
     if flat.size != ndim:
         raise ValueError(message(name, "numbers of starts and axes differ", f"{flat.size}, {ndim}", "one per axis"))
     return flat
@@ -43,7 +47,11 @@ def dynamic_slice(
     Array([3, 4], dtype=int64)
     """
     x = owned(operand, "dynamic_slice")
-    sizes = tuple(map(operator.index, slice_sizes))
+    try:
+        sizes = tuple(map(operator.index, slice_sizes))
+    except TypeError:
+        wanted = "an integer per axis"
+        raise TypeError(message("dynamic_slice", "slice_sizes", repr(slice_sizes), wanted)) from None
     if len(sizes) != len(x.shape) or any(not 0 <= w <= n for w, n in zip(sizes, x.shape, strict=True)):
         raise ValueError(
             message("dynamic_slice", "not a part of the array", f"{sizes} of {x.shape}", "at most its shape")
@@ -59,7 +67,9 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *, allow
     Array([0., 0., 1., 1.], dtype=float64)
     """
     name = "dynamic_update_slice"
-    (x, new), _ = promote((operand, update), name, value_of(operand, name).dtype)
+    dtype = value_of(operand, name).dtype
+    holds(name, dtype, value_of(update, name).dtype)
+    (x, new), _ = promote((operand, update), name, dtype)
     if len(new.shape) != len(x.shape) or any(w > n for w, n in zip(new.shape, x.shape, strict=True)):
         raise ValueError(message(name, "the update does not fit", f"{new.shape} into {x.shape}", "at most its shape"))
     return Array(dynamic.dynamic_update_slice(x, new, _starts(name, start_indices, len(x.shape))))
@@ -130,7 +140,10 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     if len(plain) != len(places) or any(p.ndim != 1 for p in plain):
         got = f"{[p.shape for p in plain]} for {len(places)} axes"
         raise ValueError(message("index_take", "not an index vector per axis", got, "vectors of one length"))
-    index = np.stack([p % max(1, x.shape[k]) for p, k in zip(plain, places, strict=True)], axis=-1)
+    if any(p.dtype.kind not in "iu" for p in plain if p.size):
+        raise TypeError(message("index_take", "not integers", [str(p.dtype) for p in plain], "integers"))
+    lengths = [max(1, x.shape[k]) for k in places]
+    index = np.stack([as_int64(p, n) % n for p, n in zip(plain, lengths, strict=True)], axis=-1)
     rest = len(x.shape) - len(places)
     numbers = GatherDimensionNumbers(tuple(range(1, rest + 1)), tuple(sorted(places)), places)
     return gather(Array(x), index, numbers, [1 if k in places else n for k, n in enumerate(x.shape)])

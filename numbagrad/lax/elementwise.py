@@ -14,7 +14,7 @@ from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.elementwise import call, composed, named
-from numbagrad.primitives.elementwise import MapOp, convert, map_op
+from numbagrad.primitives.elementwise import MapOp, broadcast_shapes, convert, map_op
 from numbagrad.scalar import ATOMS, Expr, arg
 
 # lax name -> atom
@@ -128,7 +128,11 @@ def polygamma(m: Any, x: Any) -> Array:
 
 def clamp(min: Any, x: Any, max: Any) -> Array:
     """x moved into [min, max]. Derivative: to x inside and at the bounds, outside to the active bound."""
-    values, _ = promote((x, min, max), "clamp")
+    values, dtype = promote((x, min, max), "clamp")
+    # here, or the errors would be clip's
+    broadcast_shapes("clamp", [values[1], values[0], values[2]])
+    if dtype.kind == "c":
+        raise TypeError(message("clamp", "complex numbers have no order", dtype, "a real dtype"))
     return Array(_clip(*values))
 
 
@@ -190,7 +194,7 @@ def select_n(which: Any, *cases: Any) -> Array:
         raise TypeError(message("select_n", "the selector is no case number", index.dtype, "bool or integer"))
     if boolean and len(cases) > 2:
         raise TypeError(message("select_n", "a boolean has two values", f"{len(cases)} cases", "one or two cases"))
-    values, _ = promote(cases, "select_n")
+    values = promote(cases, "select_n")[0] if len(cases) > 1 else [owned(cases[0], "select_n")]  # one is the result
     shapes = {v.shape for v in values}
     if len(shapes) > 1:
         raise ValueError(message("select_n", "cases have different shapes", sorted(shapes), "equal shapes"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from numbagrad.core.dtypes import float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import cumulative as cum
 from numbagrad.numpy import shaping
-from numbagrad.numpy.order import ordered, permutation
+from numbagrad.numpy.order import axis_of, ordered, permutation, whole
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import cumulative as running
 from numbagrad.primitives import sort as prims
@@ -33,14 +32,14 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     """
     if not isinstance(operand, (list, tuple)):
         value = ordered(operand, "sort")
-        return Array(prims.sort(value, axis=normalize_axis(dimension, len(value.shape), "sort")))
+        return Array(prims.sort(value, axis=axis_of(dimension, len(value.shape), "sort")))
     values = [owned(x, "sort") for x in operand]
     if not 1 <= num_keys <= len(values):
         raise ValueError(message("sort", "number of keys", num_keys, f"1 to {len(values)}, the number of operands"))
     if len({v.shape for v in values}) > 1:
         raise ValueError(message("sort", "operands have different shapes", [v.shape for v in values], "one shape"))
     keys = [ordered(Array(v), "sort") for v in values[:num_keys]]
-    k = normalize_axis(dimension, len(values[0].shape), "sort")
+    k = axis_of(dimension, len(values[0].shape), "sort")
     index = permutation(keys, k)
     return tuple(Array(take_along(v, index, axis=k, unique=True)) for v in values)
 
@@ -61,8 +60,8 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     (Array([3., 3.], dtype=float64), Array([1, 3], dtype=int64))
     """
     value = ordered(Array(owned(operand, "top_k")), "top_k")
-    place = normalize_axis(axis, len(value.shape), "top_k")
-    wanted, n = operator.index(k), value.shape[place]
+    place = axis_of(axis, len(value.shape), "top_k")
+    wanted, n = whole(k, "top_k", "k"), value.shape[place]
     if not 0 <= wanted <= n:
         raise ValueError(message("top_k", "k out of range", k, f"0 to {n}, the length of the axis"))
     rows = shaping.moveaxis(Array(value), place, -1)._value

@@ -17,8 +17,9 @@ from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
+from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy.indexing import SCATTERS
+from numbagrad.numpy.indexing import SCATTERS, holds
 from numbagrad.numpy.updates import applied
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives.broadcast import reshape_to
@@ -71,17 +72,33 @@ class GatherScatterMode(enum.Enum):
         return GatherScatterMode[found]
 
 
+def _check_axes(name: str, ndim: int, indices: tuple[int, ...], numbers: Sequence[tuple[int, ...]]) -> None:
+    """Every axis exists and is named once."""
+    window, collapsed, index_map, batching, index_batching = numbers
+    lead = max(0, len(indices) - 1)
+    for what, axes, count in (
+        ("axes of windows", window, lead + len(window)),
+        ("axes of the operand left out", collapsed + batching, ndim),
+        ("axes of the operand that indices are for", index_map + batching, ndim),
+        ("batching axes of the indices", index_batching, lead),
+    ):
+        if len(set(axes)) < len(axes):
+            raise ValueError(message(name, f"{what} are repeated", axes, "each once"))
+        if not all(0 <= d < count for d in axes):
+            raise ValueError(message(name, f"{what} out of range", axes, f"0 to {count - 1}"))
+
+
 class _Windows:
     """Windows of an operand: where each begins, and the numbers of the rows it is made of."""
 
     def __init__(self, name: str, shape: tuple[int, ...], indices: Any, numbers: Any, sizes: Sequence[int]) -> None:
         window, collapsed, index_map, batching, index_batching = (tuple(map(operator.index, d)) for d in numbers)
         self.name, self.shape, self.sizes = name, shape, tuple(map(operator.index, sizes))
+        _check_axes(name, len(shape), indices.shape, (window, collapsed, index_map, batching, index_batching))
         self.kept = [d for d in range(len(shape)) if d not in collapsed and d not in batching]
         self.window, self.batching = window, (batching, index_batching)
         ok = len(self.sizes) == len(shape) and indices.ndim > 0 and indices.shape[-1] == len(index_map)
         ok = ok and len(window) == len(self.kept) and len(batching) == len(index_batching)
-        ok = ok and all(0 <= d < len(shape) for d in (*collapsed, *index_map, *batching))
         if not ok:
             got = f"{numbers}, indices {indices.shape}, windows {self.sizes} of {shape}"
             raise ValueError(message(name, "dimension numbers do not fit", got, "one axis for each"))
@@ -101,7 +118,7 @@ class _Windows:
         """Per axis of the operand where the windows begin."""
         starts = [np.zeros((1,) * len(self.lead), np.int64) for _ in self.shape]
         for k, d in enumerate(index_map):
-            starts[d] = indices[..., k].astype(np.int64)
+            starts[d] = as_int64(indices[..., k])
         for d, b in zip(*self.batching, strict=True):
             if self.lead[b] != self.shape[d]:
                 got = f"{self.lead[b]} and {self.shape[d]}"
@@ -203,6 +220,7 @@ def _scatter_windows(
     if len(updates) != index.ndim - 1 + len(dims.update_window_dims):
         wanted = f"{max(0, index.ndim - 1)} axes of the indices and {len(dims.update_window_dims)} of windows"
         raise ValueError(message(name, "updates do not match the windows", f"shape {updates}", wanted))
+    _check_axes(name, len(x.shape), index.shape, tuple(tuple(map(operator.index, d)) for d in dims))
     left_out = {*dims.inserted_window_dims, *dims.operand_batching_dims}
     spans = iter([updates[d] for d in dims.update_window_dims if d < len(updates)])
     sizes = [1 if d in left_out else next(spans, -1) for d in range(len(x.shape))]
@@ -216,7 +234,9 @@ def _scatter_windows(
 
 
 def _scatter(name: str, how: str, operand: Any, indices: Any, updates: Any, numbers: Any, mode: Any) -> Array:
-    (x, new), _ = promote((operand, updates), name, value_of(operand, name).dtype)
+    dtype = value_of(operand, name).dtype
+    holds(name, dtype, value_of(updates, name).dtype, fractions=how == "set")
+    (x, new), _ = promote((operand, updates), name, dtype)
     traced = isinstance(x, Box) or isinstance(new, Box)
     windows, rows = _scatter_windows(name, x, indices, numbers, tuple(new.shape), mode, traced)
     if name == "scatter_sub":

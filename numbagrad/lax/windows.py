@@ -60,9 +60,24 @@ def _on_arrays(function: Any) -> Any:
 def _integers(op: str, name: str, values: Ints | None, ndim: int) -> tuple[int, ...]:
     if values is None:
         return (1,) * ndim
-    found = tuple(operator.index(v) for v in values)
+    needed = f"{ndim} integers of 1 or more"
+    try:
+        found = tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise TypeError(message(op, f"{name} is not made of integers", repr(values), needed)) from None
     if len(found) != ndim or any(v < 1 for v in found):
-        raise ValueError(message(op, f"{name} does not fit the operand", found, f"{ndim} integers of 1 or more"))
+        raise ValueError(message(op, f"{name} does not fit the operand", found, needed))
+    return found
+
+
+def _pairs(op: str, padding: Pads, ndim: int) -> tuple[tuple[int, int], ...]:
+    needed = f"'VALID', 'SAME', 'SAME_LOWER' or {ndim} pairs (low, high)"
+    try:
+        found = tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    except (TypeError, ValueError):
+        raise TypeError(message(op, "padding is not made of pairs of integers", repr(padding), needed)) from None
+    if len(found) != ndim:
+        raise ValueError(message(op, "padding does not fit the operand", found, needed))
     return found
 
 
@@ -75,7 +90,7 @@ def padtype_to_pads(in_shape: Ints, window_shape: Ints, window_strides: Ints, pa
     """
     if isinstance(padding, str):
         return list(string_padding("padtype_to_pads", in_shape, window_shape, window_strides, padding))
-    return [(operator.index(low), operator.index(high)) for low, high in padding]
+    return list(_pairs("padtype_to_pads", padding, len(in_shape)))
 
 
 def geometry(
@@ -97,9 +112,7 @@ def geometry(
         extents = [(k - 1) * d + 1 for k, d in zip(sizes, dilations)]
         pads = string_padding(op, shape, extents, strides, padding)
     else:
-        pads = tuple((operator.index(low), operator.index(high)) for low, high in padding)
-    if len(pads) != ndim:
-        raise ValueError(message(op, "padding does not fit the operand", pads, f"{ndim} pairs (low, high)"))
+        pads = _pairs(op, padding, ndim)
     return _windows(shape, sizes, strides, pads, bases, dilations)
 
 
@@ -258,7 +271,8 @@ def reduce_window(
     computation: lax.add, max and min (or NumPy's) run as one loop; any other function of two arrays, or of two pytrees
     like `operand`, is folded over slices in window order. Padding: "VALID", "SAME", "SAME_LOWER" or (low, high) per
     axis, negative ones crop. Padding and the holes of base_dilation are passed over; init_value counts once a window.
-    Derivative of max and min: to the first of equal elements in window order, to the first nan; padding has none.
+    Derivative of max and min: to the first of equal elements in window order, to the first nan; padding has none. An
+    init_value that is not the identity counts as in maximum: half the derivative is its where it equals the extremum.
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> pool = lambda x: ng.lax.reduce_window(x, -np.inf, ng.lax.max, (2,), (2,))

@@ -22,7 +22,8 @@ from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import window as prims
 from numbagrad.primitives.window import Axis, Geometry
 
-Ints = int | Sequence[int]
+Ints = int | Sequence[int]  # one number is that number along every spatial axis
+Pads = Padding | int
 _REDUCTIONS = {"max": prims.window_max, "min": prims.window_min}
 
 
@@ -46,22 +47,46 @@ def _spread(values: Sequence[Any] | None, axes: Sequence[int], ndim: int, neutra
     return tuple(full)
 
 
+def _number(values: Any) -> bool:
+    """Whether this is one number, not a sequence of them."""
+    return isinstance(values, (int, float)) or getattr(values, "ndim", None) == 0
+
+
+def _each(op: str, name: str, values: Any, count: int) -> tuple[Any, ...]:
+    """A number for each spatial axis; the entries of a sequence as they are."""
+    if _number(values):
+        return (values,) * count
+    try:
+        return tuple(values)
+    except TypeError:
+        needed = "an integer, or one per spatial axis"
+        raise TypeError(message(op, f"{name} is no sequence", repr(values), needed)) from None
+
+
 def _windows(
     op: str,
     shape: tuple[int, ...],
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None,
-    padding: Padding,
+    window_shape: Ints,
+    strides: Ints | None,
+    padding: Pads,
     channel_axis: int | None,
-    dilation: Sequence[int] | None = None,
+    dilation: Ints | None = None,
 ) -> Geometry:
-    axes = _spatial(op, len(shape), len(window_shape), channel_axis)
-    explicit = None if isinstance(padding, str) else tuple(padding)
-    for name, given in (("strides", strides), ("dilation", dilation), ("padding", explicit)):
+    sizes = _each(op, "window_shape", window_shape, max(0, len(shape) - 2))
+    axes = _spatial(op, len(shape), len(sizes), channel_axis)
+    explicit: tuple[Any, ...] | None = None
+    if not isinstance(padding, str):
+        one = ((padding, padding),) * len(axes)
+        explicit = one if _number(padding) else _each(op, "padding", padding, len(axes))
+    steps, dilations = (
+        None if v is None else _each(op, name, v, len(axes))
+        for name, v in (("strides", strides), ("dilation", dilation))
+    )
+    for name, given in (("strides", steps), ("dilation", dilations), ("padding", explicit)):
         if given is not None and len(given) != len(axes):
             raise ValueError(message(op, f"{name} does not fit the window", given, f"{len(axes)} entries"))
-    full = [_spread(v, axes, len(shape), 1) for v in (window_shape, strides, dilation)]
-    pads = padding if explicit is None else _spread(explicit, axes, len(shape), (0, 0))
+    full = [_spread(v, axes, len(shape), 1) for v in (sizes, steps, dilations)]
+    pads: Any = padding if explicit is None else _spread(explicit, axes, len(shape), (0, 0))
     assert full[0] is not None and pads is not None
     return geometry(op, shape, full[0], full[1], pads, None, full[2])
 
@@ -73,17 +98,18 @@ def _ordered(op: str, x: Any) -> None:
 
 def max_pool(
     inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    window_shape: Ints,
+    strides: Ints | None = None,
+    padding: Pads = "VALID",
     *,
-    dilation: Sequence[int] | None = None,
+    dilation: Ints | None = None,
     channel_axis: int | None = -1,
 ) -> Array:
     """Largest element of every window; padding never wins.
 
     Shapes: (N, *spatial, C), without N, or with the channels at `channel_axis` (1 for N, C, *spatial); the window
-    covers the last axes other than the channels'. strides=None is 1 along each axis.
+    covers the last axes other than the channels'. strides=None is 1 along each axis. One integer as window,
+    strides, padding (both ends) or dilation is that number along every axis but the first and the channels'.
     Derivative: to the first of equal elements in window order, to the first nan.
 
     >>> import numbagrad as ng, numbagrad.numpy as np
@@ -98,11 +124,11 @@ def max_pool(
 
 def min_pool(
     inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    window_shape: Ints,
+    strides: Ints | None = None,
+    padding: Pads = "VALID",
     *,
-    dilation: Sequence[int] | None = None,
+    dilation: Ints | None = None,
     channel_axis: int | None = -1,
 ) -> Array:
     """Smallest element of every window; see max_pool."""
@@ -114,9 +140,9 @@ def min_pool(
 
 def avg_pool(
     inputs: Any,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    window_shape: Ints,
+    strides: Ints | None = None,
+    padding: Pads = "VALID",
     count_include_pad: bool = True,
     *,
     channel_axis: int | None = -1,
@@ -147,9 +173,9 @@ def _counts(window: Geometry, dtype: np.dtype) -> np.ndarray:
 def lp_pool(
     inputs: Any,
     p: float,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    window_shape: Ints,
+    strides: Ints | None = None,
+    padding: Pads = "VALID",
     *,
     channel_axis: int | None = -1,
 ) -> Array:
@@ -183,9 +209,14 @@ def lp_pool(
 def _adaptive(op: str, inputs: Any, output_size: Ints, channel_axis: int | None) -> tuple[Array, dict[int, int]]:
     """The array, and the output length of each spatial axis that changes."""
     x = Array(owned(inputs, op))
-    sizes = output_size if isinstance(output_size, Sequence) else (output_size,) * max(0, x.ndim - 2)
+    spatial = max(0, x.ndim - 2)
+    sizes = (None,) * spatial if output_size is None else _each(op, "output_size", output_size, spatial)
     axes = _spatial(op, x.ndim, len(sizes), channel_axis)
-    found = {k: x.shape[k] if n is None else operator.index(n) for k, n in zip(axes, sizes)}
+    try:
+        found = {k: x.shape[k] if n is None else operator.index(n) for k, n in zip(axes, sizes)}
+    except TypeError:
+        needed = "an integer, or an integer or None per spatial axis"
+        raise TypeError(message(op, "output_size is not made of integers", repr(output_size), needed)) from None
     for k, n in found.items():
         if n < 0 or (n and not x.shape[k]):
             got = f"{n} for an axis of length {x.shape[k]}"

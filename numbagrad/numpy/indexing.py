@@ -15,6 +15,7 @@ from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
 from numbagrad.core.trace import Box
+from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives.broadcast import broadcast_to, reshape_to
 from numbagrad.primitives.elementwise import convert, op
@@ -25,6 +26,7 @@ from numbagrad.primitives.slices import setitem as basic_setitem
 
 Key = tuple[Any, ...]
 _DROPPED = np.iinfo(np.int64).min  # out of range whichever way it is counted
+_LARGEST = np.iinfo(np.int64).max
 
 
 def parse(key: Any, shape: tuple[int, ...], mode: str = "raise", keep: bool = False) -> tuple[Key, bool]:
@@ -97,11 +99,12 @@ def _expand(parts: Key, shape: tuple[int, ...], mode: str) -> tuple[Key, bool]:
                 done += list(np.nonzero(p)) if p.ndim else [_ZeroDimMask(bool(p))]
                 axis += p.ndim
             else:
-                done.append(p if p.dtype == np.int32 else p.astype(np.int64, copy=False))
+                done.append(p if p.dtype == np.int32 else as_int64(p, shape[axis] if mode == "wrap" else 0))
                 axis += 1
         else:
             if p.__class__ is int and not -shape[axis] <= p < shape[axis]:
                 if mode != "raise":  # resolved with the arrays
+                    p = p % max(1, shape[axis]) if mode == "wrap" else max(-_LARGEST, min(p, _LARGEST))
                     p, arrays = np.asarray(p, np.int64), True
                     done.append(p)
                     axis += 1
@@ -221,6 +224,11 @@ def _is_row_index(key: Any, value: Any) -> bool:
     return key.__class__ in (Array, np.ndarray) and key.dtype.kind in "iu" and len(value.shape) > 0
 
 
+def _row_index(key: Any, rows: int, mode: str, keep: bool) -> np.ndarray:
+    index = _part(key, keep)
+    return as_int64(index, rows if mode == "wrap" else 0) if index.dtype == np.uint64 else index
+
+
 def getitem(x: Array, key: Any) -> Array:
     """x[key] with every kind of index NumPy has."""
     value = x._value
@@ -228,7 +236,7 @@ def getitem(x: Array, key: Any) -> Array:
         return ViewArray(basic_getitem(value, key=(key,)))
     traced = value.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        return Array(rows_of.take(value, _part(key, traced), mode="raise"))
+        return Array(rows_of.take(value, _row_index(key, value.shape[0], "raise", traced), mode="raise"))
     parts, arrays = parse(key, value.shape, keep=traced)
     if not arrays:
         return ViewArray(basic_getitem(value, key=parts))
@@ -262,6 +270,7 @@ def _set_in_place(x: Array, key: Any, new: Any) -> bool:
     parts, arrays = parse(key, value.shape)
     if arrays or update.__class__ is not np.ndarray or not value.flags.writeable:
         return False
+    holds("x[i] = v", value.dtype, update.dtype)
     update = convert(promote((x, new), "x[i] = v", value.dtype)[0][1], value.dtype)
     part = value[(*parts, ...)]
     _fits(update.shape, part.shape)
@@ -273,7 +282,7 @@ def picked(value: Any, key: Any, mode: str) -> Any:
     """x.at[key].get(mode=...): out-of-range indices clip, wrap or give the fill value."""
     traced = value.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        return rows_of.take(value, _part(key, traced), mode=mode)
+        return rows_of.take(value, _row_index(key, value.shape[0], mode, traced), mode=mode)
     parts, arrays = parse(key, value.shape, mode, keep=traced)
     if not arrays:
         return basic_getitem(value, key=parts)
@@ -283,10 +292,11 @@ def picked(value: Any, key: Any, mode: str) -> Any:
 
 def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> Any:
     """The value with the part at a key set to (or combined with) something."""
+    holds("x[i] = v" if how == "set" else f"x.at[i].{how}", value.dtype, value_of(new).dtype, fractions=how == "set")
     update = convert(promote((Array(value), new), "x[i] = v", value.dtype)[0][1], value.dtype)
     traced = value.__class__ is not np.ndarray or update.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        index = _part(key, traced)
+        index = _row_index(key, value.shape[0], mode, traced)
         return SCATTERS[how](value, index, _as_place(update, (*index.shape, *value.shape[1:])), mode)
     parts, arrays = parse(key, value.shape, mode, keep=traced)
     if arrays:
@@ -301,6 +311,17 @@ def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> An
     if how != "set":
         update = COMBINE[how](part, update)
     return basic_setitem(value, update, key=parts)
+
+
+def holds(name: str, dtype: np.dtype, update: np.dtype, fractions: bool = True) -> None:
+    """Refuse an update of which an array of this dtype would drop the imaginary part, or (unless `fractions`) what
+    comes after the point, as x[i] = v does in NumPy."""
+    if update.kind == "c" and dtype.kind != "c":
+        wanted, step = f"a real update for {dtype}", "Convert one of them with .astype or take .real."
+        raise TypeError(message(name, "the imaginary part would be lost", f"{dtype}, {update}", wanted, step))
+    if not fractions and update.kind == "f" and dtype.kind in "biu":
+        wanted, step = f"integers for {dtype}", "Convert one of them with .astype."
+        raise TypeError(message(name, "what follows the point would be lost", f"{dtype}, {update}", wanted, step))
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> None:

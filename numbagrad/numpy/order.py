@@ -42,7 +42,22 @@ def _line(x: Any, axis: int | None, name: str) -> tuple[Any, int]:
     value = ordered(x, name)
     if axis is None:
         return shaping.ravel(Array(value))._value, 0
-    return value, normalize_axis(axis, len(value.shape), name)
+    return value, axis_of(axis, len(value.shape), name)
+
+
+def axis_of(axis: Any, ndim: int, name: str) -> int:
+    """An axis to order along as a number in [0, ndim)."""
+    if ndim == 0:
+        raise np.exceptions.AxisError(message(name, "no axis to order along", "shape ()", "at least one axis"))
+    return normalize_axis(axis, ndim, name)
+
+
+def whole(n: Any, name: str, what: str) -> int:
+    """A number of elements."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(message(name, f"{what} is not an integer", repr(n), "an int")) from None
 
 
 def _plain(kind: Any, order: Any, name: str) -> None:
@@ -116,18 +131,26 @@ def permutation(keys: Sequence[Any], axis: int) -> Any:
 
 def _places(kth: Any, n: int, name: str) -> tuple[int, ...]:
     given = np.atleast_1d(np.asarray(kth._value if isinstance(kth, Array) else kth))
-    if given.dtype.kind not in "iu":
+    if given.size and given.dtype.kind not in "iu":
         raise TypeError(message(name, "kth is not an integer", kth, "an int or several"))
     if given.size and not (-n <= given.min() and given.max() < n):
         raise ValueError(message(name, "kth out of range", kth, f"{-n} to {n - 1} for {n} elements"))
     return tuple(sorted({int(k) % n for k in given.ravel()}))
 
 
+def _partitioning(value: Any, kth: Any, axis: int, name: str) -> Any:
+    places = _places(kth, value.shape[axis], name)
+    if places:
+        return prims.argpartition(value, kth=places, axis=axis)
+    line = np.arange(value.shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(value.shape))])
+    return np.ascontiguousarray(np.broadcast_to(line, value.shape))
+
+
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
     """A permutation that brings the elements of sorted places `kth` there, smaller before and larger after."""
     _plain(None, order, "argpartition")
     value, k = _line(a, axis, "argpartition")
-    return Array(prims.argpartition(value, kth=_places(kth, value.shape[k], "argpartition"), axis=k))
+    return Array(_partitioning(value, kth, k, "argpartition"))
 
 
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
@@ -137,7 +160,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     """
     _plain(None, order, "partition")
     value, k = _line(a, axis, "partition")
-    index = prims.argpartition(value, kth=_places(kth, value.shape[k], "partition"), axis=k)
+    index = _partitioning(value, kth, k, "partition")
     return Array(take_along(value, index, axis=k, unique=True))
 
 
@@ -208,7 +231,9 @@ def unique(
     lines = shaping.ravel(x) if k is None else shaping.moveaxis(x, k, 0)
     found = Array(rows_of.take(lines._value, first, mode="raise"))
     if size is not None:
-        found, first, counts = _resized(found, first, counts, operator.index(size), fill_value)
+        if (number := whole(size, "unique", "size")) < 0:
+            raise ValueError(message("unique", "a negative size", number, "0 or more"))
+        found, first, counts = _resized(found, first, counts, number, fill_value)
     found = found if k is None else shaping.moveaxis(found, 0, k)
     wanted = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
     rest = [Array(np.asarray(part, np.int64)) for want, part in wanted if want]

@@ -11,6 +11,7 @@ from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
+from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
 from numbagrad.numpy.reductions import normalize_axis
@@ -65,12 +66,12 @@ def _mode(name: str, mode: Any) -> str:
     return found
 
 
-def _index(name: str, indices: Any, x: Array) -> np.ndarray:
-    """Concrete integers; a copy of the caller's own where they will wait on the tape of x."""
+def _index(name: str, indices: Any, x: Array, wrap: int = 0) -> np.ndarray:
+    """Concrete integers, of too large ones the remainder by `wrap`; a copy of the caller's own where x has a tape."""
     index = np.asarray(_numbers(owned(indices, name) if isinstance(x._value, Box) else indices, "an index"))
     if index.dtype.kind not in "biu" and index.size:
         raise TypeError(message(name, "indices are not integers", index.dtype, "an integer dtype"))
-    return index if index.dtype in (np.int32, np.int64) else index.astype(np.int64)
+    return index if index.dtype in (np.int32, np.int64) else as_int64(index, wrap)
 
 
 def _filled(found: Array, inside: np.ndarray, fill_value: Any) -> Array:
@@ -98,7 +99,8 @@ def take(
     """
     x = shaping.ravel(a) if axis is None else Array(owned(a, "take"))
     k = normalize_axis(0 if axis is None else axis, x.ndim, "take")
-    how, index = _mode("take", mode), _index("take", indices, x)
+    how = _mode("take", mode)
+    index = _index("take", indices, x, x.shape[k] if how == "wrap" else 0)
     moved = shaping.moveaxis(x, k, 0)
     # NumPy's clip does not count negative indices from the end
     taken = rows_of.take(moved._value, index, mode="clamp" if how == "clip" else how)
@@ -130,7 +132,7 @@ def _resolved(name: str, index: np.ndarray, n: int, axis: int, mode: str) -> tup
 
 def _along(name: str, x: Array, indices: Any, axis: int, mode: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Places along an axis, broadcast against the array off it; -1 for none, and where there are some."""
-    index = _index(name, indices, x)
+    index = _index(name, indices, x, x.shape[axis] if mode == "wrap" else 0)
     if index.ndim != x.ndim:
         raise ValueError(message(name, "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes"))
     index, inside = _resolved(name, index.astype(np.int64, copy=False), x.shape[axis], axis, mode)
@@ -227,7 +229,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise", *, inplace: bool = False)
     """
     _new_array("put", inplace)
     x, how = Array(owned(a, "put")), _mode("put", mode)
-    index = _index("put", ind, x).reshape(-1).copy()  # may wait on the tape of x or v
+    index = _index("put", ind, x, x.size if how == "wrap" else 0).reshape(-1).copy()  # may wait on the tape of x or v
     elements = rows_of.flat_rows.run((index,), {"rows": x.size, "mode": "clamp" if how == "clip" else how})
     return _put(x, elements, _cycled("put", v, index.size))
 

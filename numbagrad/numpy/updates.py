@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import kind_of, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import DEFAULTS, float_dtype, promote_pair
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import indexing
@@ -50,6 +52,7 @@ class Place:
 
     `mode` is for index arrays out of range: "raise" (default), "clip", "wrap", "fill" or "drop" (updates are dropped,
     `get` gives nan, 0 for integers, or its `fill_value`). indices_are_sorted and unique_indices change nothing.
+    The array keeps its dtype: what it cannot hold (complex in real; but for `set`, float in integers) is a TypeError.
     """
 
     __slots__ = ("_array", "_key")
@@ -60,11 +63,19 @@ class Place:
     def _update(self, how: str, values: Any, mode: Any) -> Array:
         return Array(indexing.updated(self._array._value, self._key, values, how, mode_of(mode)))
 
-    def _folded(self, values: Any, mode: Any) -> Array:
-        """Ones with the values multiplied in: what a division or a power by several values comes to."""
-        value = self._array._value
-        dtype = np.result_type(value.dtype, value_of(values).dtype) if value.dtype.kind in "fc" else value.dtype
-        return Place(Array(np.ones(value.shape, dtype)), self._key)._update("multiply", values, mode)
+    def _folded(self, name: str, combine: Callable[[Array, Array], Array], values: Any, mode: Any) -> Array:
+        """The part combined once with the product of the values that go to each element, all else untouched."""
+        x, update, how = self._array._value, value_of(values), mode_of(mode)
+        indexing.holds(f"x.at[i].{name}", x.dtype, update.dtype)
+        dtype = x.dtype
+        if dtype.kind not in "fc":
+            found = promote_pair(dtype, kind_of(values, update))
+            dtype = DEFAULTS.get(found, found)
+            dtype = float_dtype(dtype) if name == "divide" else dtype
+        x = convert(x, dtype)
+        products = Place(Array(np.ones(x.shape, dtype)), self._key)._update("multiply", values, mode)
+        part, by = (Array(indexing.picked(v, self._key, how)) for v in (x, products._value))
+        return Place(Array(x), self._key)._update("set", combine(part, by), mode)
 
     def get(
         self,
@@ -118,13 +129,13 @@ class Place:
         >>> np.ones(3).at[np.asarray([0, 0])].divide(2.0)
         Array([0.25, 1.  , 1.  ], dtype=float64)
         """
-        return self._array / self._folded(values, mode)
+        return self._folded("divide", operator.truediv, values, mode)
 
     def power(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None
     ) -> Array:
-        """With the part raised to a power; repeated indices raise again."""
-        return self._array ** self._folded(values, mode)
+        """With the part raised to a power; repeated indices raise again. Integers to a float give floats."""
+        return self._folded("power", operator.pow, values, mode)
 
     def min(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None

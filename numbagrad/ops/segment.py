@@ -12,6 +12,8 @@ from numbagrad.core.arguments import owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
+from numbagrad.kernels.cpu.places import as_int64
+from numbagrad.numpy.indexing import holds
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives import segment as rows
@@ -40,7 +42,7 @@ class _Segments:
             got = f"{len(given)} of segment_ids, lengths and offsets"
             raise TypeError(message(name, "the segments", got, "exactly one"))
         if ids is not None:
-            self.ids = _integers(name, "segment_ids", ids, isinstance(value, Box))
+            self.ids = _given(name, "segment_ids", ids, isinstance(value, Box))
             have = tuple(value.shape[self.axis : self.axis + self.ids.ndim])
             if self.ids.ndim == 0 or self.ids.shape != have:
                 got = f"{self.ids.shape} for data {value.shape}"
@@ -56,6 +58,8 @@ class _Segments:
         if not self.mode:
             wanted = "'drop', 'fill', 'clip', 'wrap' or 'promise_in_bounds'"
             raise ValueError(message(name, "no such mode", repr(mode), wanted))
+        if self.ids.dtype == np.uint64:
+            self.ids = as_int64(self.ids, self.count if self.mode == "wrap" else 0)
         self.data = self._to_front(value)
 
     def _order(self, ndim: int, front: int) -> tuple[int, ...]:
@@ -78,12 +82,18 @@ class _Segments:
         return Array(value)
 
 
-def _integers(name: str, what: str, ids: Any, traced: bool) -> np.ndarray:
+def _given(name: str, what: str, ids: Any, traced: bool) -> np.ndarray:
+    """int32, int64 or uint64."""
     value = owned(ids, name) if traced else value_of(ids, name)
     found = Array(value)._concrete(what, "They must be known outside of transforms, or be a stop_gradient(...).")
     if found.dtype.kind not in "iu" and found.size:
         raise TypeError(message(name, f"{what} are not integers", found.dtype, "an integer dtype"))
-    return found if found.dtype in (np.int32, np.int64) else found.astype(np.int64)
+    return found if found.dtype in (np.int32, np.int64, np.uint64) else found.astype(np.int64)
+
+
+def _integers(name: str, what: str, ids: Any, traced: bool) -> np.ndarray:
+    found = _given(name, what, ids, traced)
+    return as_int64(found) if found.dtype == np.uint64 else found
 
 
 def _ids_of(name: str, lengths: Any, offsets: Any, rows_given: int) -> tuple[np.ndarray, int]:
@@ -265,13 +275,17 @@ def index_add(x: Any, axis: int, index: Any, source: Any, alpha: Any = 1) -> Arr
     """x with alpha * source added at the places `index` (1-d) of an axis; repeated indices add up.
 
     Shapes: source is x's shape with len(index) along the axis.
-    Errors: IndexError for an index out of range; negative ones count from the end.
+    Dtypes: x's. Errors: IndexError for an index out of range; negative ones count from the end. TypeError for a float
+    source or alpha and integers x, and for complex and real.
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> ng.ops.index_add(np.zeros(3), 0, [0, 2, 2], np.asarray([1.0, 2.0, 3.0]))
     Array([1., 0., 5.], dtype=float64)
     """
-    (target, updates), dtype = promote((x, source), "index_add", value_of(x, "index_add").dtype)
+    kept = value_of(x, "index_add").dtype
+    for given in (source, alpha):
+        holds("index_add", kept, value_of(given, "index_add").dtype, fractions=False)
+    (target, updates), dtype = promote((x, source), "index_add", kept)
     k = normalize_axis(axis, len(target.shape), "index_add")
     traced = isinstance(target, Box) or isinstance(updates, Box)
     places = _integers("index_add", "index", index, traced).reshape(-1)

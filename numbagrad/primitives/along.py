@@ -2,7 +2,7 @@
 
 The route of everything that selects along an axis (sort, top_k, cumulative extrema, windows seen as flat planes).
 Index: int64 of the operand's shape except along the axis, 0 to n - 1, or -1 for none: zero, and dropped. `unique`
-promises that no element is picked twice, so that threads may share one line.
+promises that no element is picked twice, so that threads may share one line; `repeats` that none is picked more often.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from numbagrad.core.reverse import scattered
 CPU = "numbagrad.kernels.cpu.along"
 
 
-def _take_along_transpose(g: Any, x: Any, index: Any, *, axis: int, unique: bool = False) -> Any:
-    params = {"axis": axis, "unique": unique}
+def _take_along_transpose(g: Any, x: Any, index: Any, **params: Any) -> Any:
     return scattered(
         x,
         g,

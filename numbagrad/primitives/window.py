@@ -107,6 +107,11 @@ class Geometry:
         return math.prod(self.shape[self._span[1] :])
 
     @cached_property
+    def repeats(self) -> int:
+        """Most windows that read one element."""
+        return math.prod(min(a.size, a.outputs) for a in self.middle)
+
+    @cached_property
     def flat(self) -> tuple[int, int, int]:
         """Operand as (batch, places of the block, channels)."""
         return self.batch, math.prod(a.n for a in self.middle), self.channels
@@ -134,19 +139,21 @@ window_spread: Linear = Linear(
 
 def gather(x: Any, route: Any, window: Geometry) -> Any:
     """Elements of an operand by a route: one per window, 0 for windows of padding."""
-    picked = take_along(reshape_to(x, window.flat), reshape_to(route, window.flat_out), axis=1)
+    index = reshape_to(route, window.flat_out)
+    picked = take_along(reshape_to(x, window.flat), index, axis=1, repeats=window.repeats)
     return reshape_to(picked, window.out_shape)
 
 
 def scatter(target: Any, route: Any, g: Any, window: Geometry) -> Any:
     """One number per window added into a copy of the target by a route."""
     index, updates = reshape_to(route, window.flat_out), reshape_to(g, window.flat_out)
-    return reshape_to(add_along(reshape_to(target, window.flat), index, updates, axis=1), window.shape)
+    total = add_along(reshape_to(target, window.flat), index, updates, axis=1, repeats=window.repeats)
+    return reshape_to(total, window.shape)
 
 
 def _into(target: np.ndarray, route: Any, g: Any, window: Geometry) -> np.ndarray:
     flat = target.reshape(window.flat), route.reshape(window.flat_out), g.reshape(window.flat_out)
-    return add_along_into.run(flat, {"axis": 1}).reshape(window.shape)
+    return add_along_into.run(flat, {"axis": 1, "repeats": window.repeats}).reshape(window.shape)
 
 
 def _apply(route: Any, tangents: Any, x: Any, *, window: Geometry) -> Any:

@@ -42,8 +42,15 @@ def elsewhere(row, rows, mode):
 def readable(index: np.ndarray) -> np.ndarray:
     """An index as the loops read it: in C order, int32 or int64."""
     if index.dtype != np.int32 and index.dtype != np.int64:
-        index = index.astype(np.int64)
+        index = as_int64(index)
     return contiguous(index)
+
+
+def as_int64(index: np.ndarray, wrap: int = 0) -> np.ndarray:
+    """Integers as int64; of those too large the largest, or (`wrap`: the number of rows) the remainder."""
+    if index.dtype == np.uint64:
+        index = index % np.uint64(wrap) if wrap else np.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    return index.astype(np.int64, copy=False)
 
 
 def refuse(op: str, index: np.ndarray, rows: int) -> None:

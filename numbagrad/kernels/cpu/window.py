@@ -239,7 +239,7 @@ def _extremum(kind: str, routed: bool) -> Callable[..., Any]:
         if x.dtype.kind == "b":
             # bytes: of padding only, the identity is 0 or 255, which is no boolean
             found = _reduce(kind, x.view(np.uint8), window, False, routed)
-            found[0] = found[0] != 0
+            found[0] = np.asarray(found[0] != 0)
         else:
             found = _reduce(kind, x, window, False, routed)
         return tuple(found) if routed else found[0]
