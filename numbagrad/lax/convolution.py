@@ -12,6 +12,7 @@ from numbagrad.core.arguments import promote
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
+from numbagrad.lax.padding import integers, pairs, string_padding
 from numbagrad.primitives import conv as products
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert
@@ -121,64 +122,20 @@ def _to(value: Any, spec: tuple[int, ...]) -> Any:
     return value if spec == tuple(range(len(spec))) else transpose(value, axes=spec)
 
 
-def _integers(values: Sequence[int] | None, ndim: int, name: str, least: int = 1) -> tuple[int, ...]:
-    """One integer per spatial axis."""
-    if values is None:
-        return (1,) * ndim
-    needed = f"{ndim} integers of {least} or more"
-    try:
-        found = tuple(operator.index(v) for v in values)
-    except TypeError:
-        raise TypeError(message("conv", f"{name} are not a sequence of integers", repr(values), needed)) from None
-    if len(found) != ndim or any(v < least for v in found):
-        raise ValueError(message("conv", f"{name} do not fit", found, needed))
-    return found
-
-
-def _pairs(padding: Any, ndim: int, op: str) -> tuple[tuple[int, int], ...]:
-    """Explicit padding, one pair per spatial axis."""
-    needed = f"{ndim} pairs (low, high) of integers, 'VALID', 'SAME' or 'SAME_LOWER'"
-    try:
-        pads = tuple((operator.index(low), operator.index(high)) for low, high in padding)
-    except (TypeError, ValueError):
-        raise TypeError(message(op, "padding is not a sequence of pairs", repr(padding), needed)) from None
-    if len(pads) != ndim:
-        raise ValueError(message(op, "padding does not fit", pads, needed))
-    return pads
-
-
 def _settings(
     x: Any, w: Any, strides: Any, padding: Padding, lhs_dilation: Any, rhs_dilation: Any
 ) -> dict[str, tuple[Any, ...]]:
     """The primitives' parameters, with explicit padding."""
     ndim = len(x.shape) - 2
-    s = _integers(strides, ndim, "window_strides")
-    b, d = _integers(lhs_dilation, ndim, "lhs_dilation"), _integers(rhs_dilation, ndim, "rhs_dilation")
+    s = integers("conv", "window_strides", strides, ndim)
+    b, d = integers("conv", "lhs_dilation", lhs_dilation, ndim), integers("conv", "rhs_dilation", rhs_dilation, ndim)
     if isinstance(padding, str):
         lengths = [(n - 1) * k + 1 if n else 0 for n, k in zip(x.shape[2:], b)]
         windows = [(n - 1) * k + 1 for n, k in zip(w.shape[2:], d)]
         pads = string_padding("conv", lengths, windows, s, padding)
     else:
-        pads = _pairs(padding, ndim, "conv")
+        pads = pairs("conv", padding, ndim)
     return dict(strides=s, padding=pads, lhs_dilation=b, rhs_dilation=d)
-
-
-def string_padding(
-    op: str, lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
-) -> tuple[tuple[int, int], ...]:
-    """Explicit amounts for "VALID", "SAME" (an odd one out goes to the end) and "SAME_LOWER" (to the start)."""
-    mode = padding.upper()
-    if mode == "VALID":
-        return ((0, 0),) * len(lengths)
-    if mode not in ("SAME", "SAME_LOWER"):
-        needed = "'VALID', 'SAME', 'SAME_LOWER' or pairs (low, high)"
-        raise ValueError(message(op, "no such padding", repr(padding), needed))
-    found = []
-    for n, k, s in zip(lengths, windows, strides):
-        total = max(0, (-(-n // s) - 1) * s + k - n)
-        small, large = total // 2, total - total // 2
-        found.append((small, large) if mode == "SAME" else (large, small))
-    return tuple(found)
 
 
 def _check_groups(x: tuple[int, ...], w: tuple[int, ...], features: int, batches: int) -> int:
@@ -244,13 +201,14 @@ def conv_transpose(
         letters = "".join(chr(ord("a") + k) for k in range(ndim))
         dimension_numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
-    s, d = _integers(strides, ndim, "strides"), _integers(rhs_dilation, ndim, "rhs_dilation")
-    more = (0,) * ndim if output_padding is None else _integers(output_padding, ndim, "output_padding", 0)
+    op = "conv_transpose"
+    s, d = integers(op, "strides", strides, ndim), integers(op, "rhs_dilation", rhs_dilation, ndim)
+    more = (0,) * ndim if output_padding is None else integers(op, "output_padding", output_padding, ndim, 0)
     if isinstance(padding, str):
         windows = [(w.shape[k] - 1) * r + 1 for k, r in zip(numbers.rhs_spec[2:], d)]
         pads = [_transpose_padding(k, n, padding) for k, n in zip(windows, s)]
     else:
-        pads = list(_pairs(padding, ndim, "conv_transpose"))
+        pads = list(pairs(op, padding, ndim))
     pads = [(low, high + m) for (low, high), m in zip(pads, more)]
     if transpose_kernel:
         spatial = numbers.rhs_spec[2:]

@@ -16,7 +16,7 @@ from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.core.tree import TreeDef, tree_flatten, tree_unflatten
 from numbagrad.lax import elementwise
-from numbagrad.lax.convolution import string_padding
+from numbagrad.lax.padding import integers, pairs, string_padding
 from numbagrad.lax.structural import pad
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping, ufuncs
@@ -57,30 +57,6 @@ def _on_arrays(function: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ geometry
 
 
-def _integers(op: str, name: str, values: Ints | None, ndim: int) -> tuple[int, ...]:
-    if values is None:
-        return (1,) * ndim
-    needed = f"{ndim} integers of 1 or more"
-    try:
-        found = tuple(operator.index(v) for v in values)
-    except TypeError:
-        raise TypeError(message(op, f"{name} is not made of integers", repr(values), needed)) from None
-    if len(found) != ndim or any(v < 1 for v in found):
-        raise ValueError(message(op, f"{name} does not fit the operand", found, needed))
-    return found
-
-
-def _pairs(op: str, padding: Pads, ndim: int) -> tuple[tuple[int, int], ...]:
-    needed = f"'VALID', 'SAME', 'SAME_LOWER' or {ndim} pairs (low, high)"
-    try:
-        found = tuple((operator.index(low), operator.index(high)) for low, high in padding)
-    except (TypeError, ValueError):
-        raise TypeError(message(op, "padding is not made of pairs of integers", repr(padding), needed)) from None
-    if len(found) != ndim:
-        raise ValueError(message(op, "padding does not fit the operand", found, needed))
-    return found
-
-
 def padtype_to_pads(in_shape: Ints, window_shape: Ints, window_strides: Ints, padding: Padding) -> Pads:
     """Amounts (low, high) per axis for "VALID", "SAME" (an odd one out goes to the end) or "SAME_LOWER".
 
@@ -90,7 +66,7 @@ def padtype_to_pads(in_shape: Ints, window_shape: Ints, window_strides: Ints, pa
     """
     if isinstance(padding, str):
         return list(string_padding("padtype_to_pads", in_shape, window_shape, window_strides, padding))
-    return list(_pairs("padtype_to_pads", padding, len(in_shape)))
+    return list(pairs("padtype_to_pads", padding, len(in_shape)))
 
 
 def geometry(
@@ -104,15 +80,15 @@ def geometry(
 ) -> Geometry:
     """The windows of a shape from XLA's parameters; errors name the operation."""
     ndim = len(shape)
-    sizes = _integers(op, "window_dimensions", window_dimensions, ndim)
-    strides = _integers(op, "window_strides", window_strides, ndim)
-    bases = _integers(op, "base_dilation", base_dilation, ndim)
-    dilations = _integers(op, "window_dilation", window_dilation, ndim)
+    sizes = integers(op, "window_dimensions", window_dimensions, ndim)
+    strides = integers(op, "window_strides", window_strides, ndim)
+    bases = integers(op, "base_dilation", base_dilation, ndim)
+    dilations = integers(op, "window_dilation", window_dilation, ndim)
     if isinstance(padding, str):  # of the operand as it is: base dilation does not count, as in JAX
         extents = [(k - 1) * d + 1 for k, d in zip(sizes, dilations)]
         pads = string_padding(op, shape, extents, strides, padding)
     else:
-        pads = _pairs(op, padding, ndim)
+        pads = pairs(op, padding, ndim)
     return _windows(shape, sizes, strides, pads, bases, dilations)
 
 
