@@ -13,7 +13,7 @@ import numpy as np
 from numbagrad.kernels.cpu.reduce import reduce_sum
 
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
-FEW = 1 << 14  # elements whose sum NumPy has in 10 us
+MANY = 1 << 19  # elements from which on a sum by our threads is faster than BLAS's sum of squares (30 us at 400,000)
 
 
 def product(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int, ...]) -> np.ndarray:
@@ -39,5 +39,5 @@ def _counts(a: np.ndarray, b: np.ndarray, absorbing: bool) -> tuple[np.ndarray, 
 
 def _finite(x: np.ndarray) -> bool:
     """Whether all elements are (no: or so large that their sum is not)."""
-    total = x.sum() if x.size < FEW else reduce_sum(x, axes=tuple(range(x.ndim)))
-    return bool(np.isfinite(total))
+    flat = x.reshape(-1)
+    return bool(np.isfinite(np.dot(flat, flat) if x.size < MANY else reduce_sum(flat, axes=(0,))))
