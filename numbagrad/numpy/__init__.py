@@ -4,6 +4,7 @@ import numpy as _numpy
 
 from numbagrad.core.array import Array as ndarray
 from numbagrad.numpy import (
+    fft,
     linalg,
     methods,  # gives Array its operators
 )

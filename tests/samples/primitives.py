@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samples import along, basic, conv, order, scatter, segments, windows  # noqa: F401
+from samples import along, basic, conv, fourier, order, scatter, segments, windows  # noqa: F401
 from samples.cases import CASES, ELSEWHERE, Case, structural
 
 __all__ = ["CASES", "ELSEWHERE", "Case", "structural"]
