@@ -68,7 +68,7 @@ def plot_digits(params, x, labels) -> None:
     for axes, k in zip(grid.flat, shown, strict=True):
         right = taken[k] == labels[k]
         axes.imshow(x[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-        text = f"{taken[k]}" if right else f"{answers[k]}, is {labels[k]}"
+        text = f"{taken[k]}" if right else f"{taken[k]}, is {labels[k]}"
         axes.set_title(f"{text}  ({chances[k].max():.0%})", fontsize=9, color="black" if right else "#c0392b")
         axes.axis("off")
     figure.suptitle("Test digits: the network's answer and confidence (mistakes in red)")
