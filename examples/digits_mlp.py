@@ -58,7 +58,7 @@ def plot_loss(history, epochs: int) -> None:
 
 
 def plot_digits(params, x, labels) -> None:
-    """Every mistake on the test digits first, then right taken, with the network's confidence."""
+    """Every mistake on the test digits first, then right answers, with the network's confidence."""
     import matplotlib.pyplot as plt
 
     chances = onp.exp(onp.asarray(nn.log_softmax(logits(params, x))))

@@ -26,6 +26,15 @@ def test_example(name, tmp_path):
     assert re.search(EXAMPLES[name], done.stdout), done.stdout
 
 
+@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
+def test_pictures(name):
+    """Drawn after one epoch, too, in which not enough is learned: status 1."""
+    pytest.importorskip("sklearn")
+    done = command(f"examples/{name}.py", "--epochs", "1", MPLBACKEND="Agg", OPENBLAS_NUM_THREADS=1)
+    assert done.returncode == 1 and "the test accuracy is below" in done.stderr, done.stderr
+    assert done.stdout.count("wrote ") == 2, done.stdout
+
+
 def test_an_unknown_device_is_a_clear_error():
     done = command("examples/logistic_scipy.py", "--device", "abacus")
     assert done.returncode == 2
