@@ -58,7 +58,7 @@ def primitive_rows() -> list[str]:
 
     found = {name: p for name, p in PRIMITIVES.items() if isinstance(p, Primitive)}
     return [
-        f"| `{name}` | {p.kind} | {cell(p.doc)} | {', '.join(sorted(p.homes)) or 'registered'} |"
+        f"| `{name}` | {p.kind} | {cell(p.doc)} | {'cpu, cuda' if p.home else 'registered'} |"
         for name, p in sorted(found.items())
     ]
 

@@ -21,8 +21,8 @@ from numbagrad.core.arguments import own, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
-from numbagrad.core.registry import zeros_like
-from numbagrad.core.trace import Trace
+from numbagrad.core.registry import beside, own_zeros, zeros_like
+from numbagrad.core.trace import Trace, concrete
 from numbagrad.core.transform import Tape, filled, push_forward
 from numbagrad.core.tree import TreeDef, tree_flatten
 from numbagrad.primitives.elementwise import convert
@@ -67,9 +67,9 @@ def value_and_grad(
 
         tape = Tape(flat, split.values, "grad")
         (value,) = tape.values()
-        cotangents = tape.back([np.ones((), value.dtype)], release=True)
+        cotangents = tape.back([beside(np.ones((), value.dtype), value)], release=True)
         grads = [
-            Array(_gradient(g, v) if v.dtype.kind in "fc" else np.zeros(v.shape))
+            Array(_gradient(g, v) if v.dtype.kind in "fc" else beside(np.zeros(v.shape), v))
             for g, v in zip(cotangents, split.values, strict=True)
         ]
         result = split.result(grads)
@@ -81,8 +81,8 @@ def value_and_grad(
 
 
 def _gradient(g: Any, v: Any) -> Any:
-    """A cotangent as a gradient: zeros of its own where there is no dependence."""
-    return np.zeros(v.shape, v.dtype) if g is None else g
+    """A tangent or cotangent as a result: zeros of its own where there is no dependence."""
+    return own_zeros(concrete(v), v.shape, v.dtype) if g is None else g
 
 
 def _scalar_output(out: Any, holomorphic: bool) -> Any:
@@ -173,7 +173,7 @@ def _matching(given: Any, tree: TreeDef, like: list[Any], name: str, what: str, 
             if t.dtype.kind == "c" and v.dtype.kind != "c":
                 raise TypeError(message(name, f"the {what} is complex, {of} is not", t.dtype, v.dtype))
             t = own(convert(t, v.dtype), x)
-        values.append(t)
+        values.append(beside(t, v))
     return values
 
 
@@ -195,7 +195,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> An
     moving = [t if v.dtype.kind in "fc" else None for t, v in zip(ts, split.values, strict=True)]
     trace = Trace("jvp")
     values, dots = push_forward(call, split.values, moving, trace)
-    dots = [np.zeros(v.shape, v.dtype) if d is None else d for d, v in zip(dots, values, strict=True)]
+    dots = [_gradient(d, v) for d, v in zip(dots, values, strict=True)]
     return (call.result(values), call.result(dots), *([strip(call.aux, trace)] if has_aux else []))
 
 

@@ -12,7 +12,7 @@ from numbagrad.api.arguments import Argnums, FlatCall, Split, check_argnums, che
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
-from numbagrad.core.registry import zeros_like
+from numbagrad.core.registry import beside, zeros_like
 from numbagrad.core.trace import Trace
 from numbagrad.core.transform import Tape, filled, lower, push_forward
 from numbagrad.numpy import shaping
@@ -20,10 +20,10 @@ from numbagrad.numpy import shaping
 Function = Callable[..., Any]
 
 
-def _unit(like: Any, k: int) -> np.ndarray:
+def _unit(like: Any, k: int) -> Any:
     one = np.zeros(like.shape, like.dtype)
     one.reshape(-1)[k] = 1
-    return one
+    return beside(one, like)
 
 
 def _size(v: Any) -> int:
@@ -129,7 +129,7 @@ def _stack(parts: list[Any], out: Any, v: Any, axis: int) -> Any:
     """Rows (axis 0) or columns (last axis) as output.shape + input.shape."""
     shape = (*out.shape, *v.shape)
     if not parts:
-        return np.zeros(shape, v.dtype if v.dtype.kind in "fc" else out.dtype)
+        return beside(np.zeros(shape, v.dtype if v.dtype.kind in "fc" else out.dtype), v)
     return shaping.reshape(shaping.stack(parts, axis), shape)._value
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from numbagrad.core.errors import TracerConversionError, message
-from numbagrad.core.trace import Box, concrete
+from numbagrad.core.trace import Box, concrete, device_of
 
 if TYPE_CHECKING:
     from numbagrad.core.array_typing import Methods
@@ -69,8 +69,8 @@ class Array(Methods):
 
     @property
     def device(self) -> str:
-        """Where the elements are."""
-        return "cpu"
+        """Where the elements are: "cpu", "cuda:0", ..."""
+        return device_of(self._value)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -83,6 +83,11 @@ class Array(Methods):
         )
 
     def _concrete(self, what: str, instead: str) -> np.ndarray:
+        """The numbers in the host's memory, or the error for a traced value."""
+        value = self._buffer(what, instead)
+        return value if value.__class__ is np.ndarray else np.asarray(value)
+
+    def _buffer(self, what: str, instead: str) -> Any:
         """The buffer, or the error for a traced value."""
         value = self._value
         if isinstance(value, Box):
@@ -138,17 +143,18 @@ class Array(Methods):
     def __format__(self, spec: str) -> str:
         if spec and self._value.size == 1 and not isinstance(self._value, Box):
             return format(self._item("format"), spec)
-        return format(repr(self) if isinstance(self._value, Box) else str(self._value), spec)
+        return format(str(self), spec)
 
     def __repr__(self) -> str:
         value = self._value
         if isinstance(value, Box):
             return f"Array(<traced by {value.trace.name}>, shape={self.shape}, dtype={self.dtype})"
-        text = np.array2string(value, separator=", ", prefix="Array(")
-        return f"Array({text}, dtype={value.dtype})"
+        text = np.array2string(np.asarray(value), separator=", ", prefix="Array(")
+        place = "" if value.__class__ is np.ndarray else f", device={self.device!r}"
+        return f"Array({text}, dtype={value.dtype}{place})"
 
     def __str__(self) -> str:
-        return repr(self) if isinstance(self._value, Box) else str(self._value)
+        return repr(self) if isinstance(self._value, Box) else str(np.asarray(self._value))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._concrete("a NumPy array", "Use numbagrad.numpy functions inside transformed functions.")
@@ -209,4 +215,4 @@ def is_traced(x: Any) -> bool:
 
 def concrete_array(x: Any) -> np.ndarray:
     """The numbers at the bottom of an Array, traced or not: for decisions that carry no derivative."""
-    return concrete(x._value) if isinstance(x, Array) else np.asarray(x)
+    return np.asarray(concrete(x._value)) if isinstance(x, Array) else np.asarray(x)

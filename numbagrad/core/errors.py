@@ -23,6 +23,10 @@ class DeviceError(NumbagradError, RuntimeError):
     """Arrays on different devices, or a device without a kernel."""
 
 
+class KernelError(NumbagradError, RuntimeError):
+    """A kernel that does what a GPU would not forgive: found by emulation, or reported by the driver."""
+
+
 def message(op: str, wrong: str, got: object, needed: object, step: str = "") -> str:
     """The one form of an error text."""
     return f"{op}: {wrong}: got {got}; needed {needed}." + (f" {step}" if step else "")

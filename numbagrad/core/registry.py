@@ -22,25 +22,28 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.errors import DeviceError, message
-from numbagrad.core.trace import Aval, bind
+from numbagrad.core.trace import Aval, bind, concrete, device_of
 
 Rule = Callable[..., Any]
+ndarray = np.ndarray
 
 PRIMITIVES: dict[str, Any] = {}  # by name: Primitive, and the MapOp of every atom
 
-# device -> primitive name -> kernel(*buffers, **params) -> buffer, or a tuple of buffers
-TABLE: dict[str, dict[str, Callable[..., Any]]] = {"cpu": {}}
+# platform -> primitive name -> kernel(*buffers, **params) -> buffer, or a tuple of buffers
+TABLE: dict[str, dict[str, Callable[..., Any]]] = {"cpu": {}, "cuda": {}}
 
 
 def register_kernel(primitive: Primitive | str, device: str = "cpu") -> Callable[[Rule], Rule]:
     """Put a kernel into the dispatch table: `kernel(*buffers, **params) -> buffer(s)`. Replaces what is there.
 
-    On the CPU buffers are NumPy arrays, which a kernel must not write to.
+    Device: "cpu", where buffers are NumPy arrays, or "cuda". A kernel must not write to its operands.
     """
     name = primitive if isinstance(primitive, str) else primitive.name
+    if device not in TABLE:
+        raise DeviceError(message("register_kernel", "no such kind of device", repr(device), list(TABLE)))
 
     def register(kernel: Rule) -> Rule:
-        TABLE.setdefault(device, {})[name] = kernel
+        TABLE[device][name] = kernel
         found = PRIMITIVES.get(name)
         if found is not None:
             found.forget_kernels()
@@ -49,18 +52,28 @@ def register_kernel(primitive: Primitive | str, device: str = "cpu") -> Callable
     return register
 
 
-def lookup(name: str, device: str, homes: dict[str, str]) -> Callable[..., Any]:
-    """The kernel of a primitive on a device; its module is imported when first needed."""
-    kernel = TABLE.setdefault(device, {}).get(name)
+def lookup(name: str, platform: str, home: str) -> Callable[..., Any]:
+    """The kernel of a primitive; its module is imported when first needed.
+
+    `home` is "module:function" in the folder of each platform's kernels, where the same file has the same name.
+    """
+    table = TABLE[platform]
+    kernel = table.get(name)
     if kernel is None:
-        home = homes.get(device)
-        if home is None:
-            have = [d for d in TABLE if name in TABLE[d] or d in homes]
-            raise DeviceError(message(name, f"no kernel for device {device!r}", f"kernels for {have}", device))
         module, _, attribute = home.partition(":")
-        kernel = getattr(importlib.import_module(module), attribute)
-        TABLE[device][name] = kernel
+        if not home:
+            have = [f"{other!r}" for other in TABLE if name in TABLE[other]]
+            step = "Register one: numbagrad.register_kernel."
+            raise DeviceError(message(name, f"no kernel for {platform!r}", f"kernels for {have}", platform, step))
+        kernel = getattr(importlib.import_module(f"numbagrad.kernels.{platform}.{module}"), attribute)
+        table[name] = kernel
     return kernel
+
+
+def mixed_devices(op: str, args: Sequence[Any]) -> DeviceError:
+    """The error for operands on several devices."""
+    where = " and ".join(dict.fromkeys(map(device_of, args)))
+    return DeviceError(message(op, "operands on different devices", where, "one device", "Move one with device_put."))
 
 
 class Primitive:
@@ -70,10 +83,10 @@ class Primitive:
     elementwise = False
     linear_in: tuple[int, ...] = ()
 
-    def __init__(self, name: str, kernels: dict[str, str], *, outputs: int = 1, doc: str = "") -> None:
+    def __init__(self, name: str, home: str, *, outputs: int = 1, doc: str = "") -> None:
         if name in PRIMITIVES:
             raise ValueError(message("Primitive", "the name is taken", name, "a name of its own"))
-        self.name, self.homes, self.outputs, self.doc = name, kernels, outputs, doc
+        self.name, self.home, self.outputs, self.doc = name, home, outputs, doc
         self._cpu: Callable[..., Any] | None = None
         PRIMITIVES[name] = self
 
@@ -89,10 +102,22 @@ class Primitive:
 
     def run(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Run the kernel of the operands' device."""
+        for a in args:
+            if a.__class__ is not ndarray:
+                return self._run_on(a, args, params)
         kernel = self._cpu
         if kernel is None:
-            kernel = self._cpu = lookup(self.name, "cpu", self.homes)
+            kernel = self._cpu = lookup(self.name, "cpu", self.home)
         return kernel(*args, **params)
+
+    def _run_on(self, place: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Run on the device of one of the operands; what lies on the host is brought there."""
+        device = place.device
+        for a in args:
+            if a.__class__ is not ndarray and a.device is not device:
+                raise mixed_devices(self.name, args)
+        kernel = lookup(self.name, device.platform, self.home)
+        return kernel(*[place.put(a) if a.__class__ is ndarray else a for a in args], **params)
 
     # What reverse mode keeps of the operands and results, and how it pulls a cotangent back.
 
@@ -127,13 +152,13 @@ class Linear(Primitive):
     def __init__(
         self,
         name: str,
-        kernels: dict[str, str],
+        home: str,
         transpose: Rule,
         *,
         linear_in: tuple[int, ...] | None = (0,),
         **rest: Any,
     ) -> None:
-        super().__init__(name, kernels, **rest)
+        super().__init__(name, home, **rest)
         self.transpose = transpose
         self.all_linear = linear_in is None
         self.linear_in = linear_in or ()
@@ -169,8 +194,8 @@ class Multilinear(Primitive):
 
     kind = "multilinear"
 
-    def __init__(self, name: str, kernels: dict[str, str], transposes: Sequence[Rule], **rest: Any) -> None:
-        super().__init__(name, kernels, **rest)
+    def __init__(self, name: str, home: str, transposes: Sequence[Rule], **rest: Any) -> None:
+        super().__init__(name, home, **rest)
         self.transposes = transposes
 
     def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
@@ -203,14 +228,14 @@ class Routed(Primitive):
     def __init__(
         self,
         name: str,
-        kernels: dict[str, str],
+        home: str,
         route: Rule | None,
         apply: Rule,
         transpose: Rule,
         joint: Routed | None = None,
         **rest: Any,
     ) -> None:
-        super().__init__(name, kernels, **rest)
+        super().__init__(name, home, **rest)
         self.route, self.apply, self.transpose, self.joint = route, apply, transpose, joint
 
     def record(self, args: tuple[Any, ...], needs: tuple[bool, ...], params: dict[str, Any]) -> tuple[Any, Any]:
@@ -248,12 +273,12 @@ class Routed(Primitive):
 
 
 def routed_pair(
-    name: str, kernel: dict[str, str], joint_kernel: dict[str, str], apply: Rule, transpose: Rule, *, doc: str
+    name: str, home: str, joint_home: str, apply: Rule, transpose: Rule, *, doc: str
 ) -> tuple[Routed, Routed]:
     """A routed primitive that computes the value alone, and `<name>_routed`, which computes value and route."""
     doc_joint = f"{doc} Also gives the route."
-    joint = Routed(f"{name}_routed", joint_kernel, None, apply, transpose, outputs=2, doc=doc_joint)
-    return Routed(name, kernel, None, apply, transpose, joint=joint, doc=doc), joint
+    joint = Routed(f"{name}_routed", joint_home, None, apply, transpose, outputs=2, doc=doc_joint)
+    return Routed(name, home, None, apply, transpose, joint=joint, doc=doc), joint
 
 
 class Smooth(Primitive):
@@ -261,8 +286,8 @@ class Smooth(Primitive):
 
     kind = "smooth"
 
-    def __init__(self, name: str, kernels: dict[str, str], vjp: Rule, jvp: Rule, **rest: Any) -> None:
-        super().__init__(name, kernels, **rest)
+    def __init__(self, name: str, home: str, vjp: Rule, jvp: Rule, **rest: Any) -> None:
+        super().__init__(name, home, **rest)
         self.vjp, self.jvp = vjp, jvp
 
     def save(self, args: Sequence[Any], outs: Sequence[Any], needs: Sequence[bool]) -> Any:
@@ -282,9 +307,23 @@ def _aval(value: Any) -> Any:
     return Aval(value.shape, value.dtype) if value.dtype.kind in "fc" else value
 
 
-def zeros_like(value: Any) -> np.ndarray:
-    """Concrete zeros of a value's shape and dtype: a view of one element."""
-    return zeros(value.shape, value.dtype)
+def beside(value: Any, like: Any) -> Any:
+    """A host value on the device of another value, traced or not."""
+    if value.__class__ is ndarray:
+        found = concrete(like)
+        if found.__class__ is not ndarray:
+            return found.put(value)
+    return value
+
+
+def zeros_like(value: Any) -> Any:
+    """Concrete zeros of a value's shape and dtype on its device: a view of one element."""
+    return beside(zeros(value.shape, value.dtype), value)
+
+
+def own_zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """New zeros that the caller may write to, where the concrete value `like` is."""
+    return np.zeros(shape, dtype) if like.__class__ is ndarray else like.zeros(shape, dtype)
 
 
 _zero_cells: dict[np.dtype, np.ndarray] = {}
@@ -304,6 +343,6 @@ def accumulate(a: Any, b: Any) -> Any:
     return bind(PRIMITIVES["add"], (a, b), {})
 
 
-def accumulate_into(target: np.ndarray, g: np.ndarray) -> np.ndarray:
+def accumulate_into(target: Any, g: Any) -> Any:
     """target += g, in place where the shapes agree; `target` must belong to the caller."""
     return PRIMITIVES["add"].run_into(target, g)

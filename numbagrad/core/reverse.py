@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.registry import accumulate, accumulate_into, zeros
-from numbagrad.core.trace import Box, Trace, bind
+from numbagrad.core.registry import accumulate, accumulate_into, own_zeros, zeros
+from numbagrad.core.trace import Box, Trace, bind, is_concrete
 
 _ids = itertools.count(1)
 ndarray = np.ndarray
@@ -141,8 +141,9 @@ def scattered(x: Any, g: Any, index: Any, added: Any, into: Any) -> Update:
     """The Update that adds g into the cotangent of x where an index says. Fresh zeros are the walk's own, too."""
 
     def whole() -> Any:
-        target = np.zeros(x.shape, x.dtype)
-        return into(target) if g.__class__ is ndarray and index.__class__ is ndarray else added(target)
+        if is_concrete(g) and is_concrete(index):
+            return into(own_zeros(g, x.shape, x.dtype))
+        return added(zeros(x.shape, x.dtype))
 
     return Update(g, whole, added, into)
 
@@ -161,11 +162,11 @@ class _Sums:
         if g.__class__ is Update:
             if present is None:
                 total = g.whole()
-            elif present.__class__ is ndarray and g.g.__class__ is ndarray:
+            elif is_concrete(present) and is_concrete(g.g):
                 total = g.into(present if key in self.owned else present.copy())
             else:
                 total = g.added(present)
-        elif key in self.owned and present.__class__ is ndarray and g.__class__ is ndarray:
+        elif key in self.owned and is_concrete(present) and is_concrete(g):
             total = accumulate_into(present, g)
         else:
             total = accumulate(present, g)

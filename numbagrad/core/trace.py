@@ -1,7 +1,7 @@
 """Values, boxes and `bind`: how a primitive meets its operands.
 
-A value is a device buffer (on the CPU a numpy.ndarray, never a NumPy scalar) or a `Box`: a value that some
-transform watches. Levels come from a counter, so a nested transform's boxes outrank those around it, threads
+A value is a buffer (on the CPU a numpy.ndarray, never a NumPy scalar; on a GPU a Buffer of kernels/cuda) or a `Box`:
+a value that some transform watches. Levels come from a counter, so a nested transform's boxes outrank those around it, threads
 never meet, and there is no trace stack. `bind` lets the highest level among the operands handle the primitive;
 it does so by binding again one level down, until only buffers are left and the kernel runs.
 
@@ -96,6 +96,17 @@ def concrete(value: Any) -> Any:
     while value.__class__ is not ndarray and isinstance(value, Box):
         value = value.value
     return value
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether a value is a buffer, on whatever device."""
+    return value.__class__ is ndarray or value.level == 0
+
+
+def device_of(value: Any) -> str:
+    """Name of the device a value's numbers are on."""
+    found = concrete(value)
+    return "cpu" if found.__class__ is ndarray else found.device.name
 
 
 def level_of(value: Any) -> int:

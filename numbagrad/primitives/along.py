@@ -12,8 +12,6 @@ from typing import Any
 from numbagrad.core.registry import Linear, Primitive
 from numbagrad.core.reverse import scattered
 
-CPU = "numbagrad.kernels.cpu.along"
-
 
 def _take_along_transpose(g: Any, x: Any, index: Any, **params: Any) -> Any:
     return scattered(
@@ -27,14 +25,14 @@ def _take_along_transpose(g: Any, x: Any, index: Any, **params: Any) -> Any:
 
 take_along = Linear(
     "take_along",
-    {"cpu": f"{CPU}:take_along"},
+    "along:take_along",
     _take_along_transpose,
     doc="Elements along an axis by an index of the same rank; -1 gives 0. Adjoint: add_along.",
 )
 
 add_along = Linear(
     "add_along",
-    {"cpu": f"{CPU}:add_along"},
+    "along:add_along",
     lambda g, target, index, updates, **params: (g, take_along(g, index, **params)),
     linear_in=(0, 2),
     doc="Updates added into a copy of the target along an axis; repeated indices add up. Adjoint: take_along.",
@@ -42,7 +40,7 @@ add_along = Linear(
 
 # Not an operation: reverse mode runs it on buffers of its own.
 add_along_into = Primitive(
-    "add_along_into", {"cpu": f"{CPU}:add_along_into"}, doc="Updates added along an axis into the target itself."
+    "add_along_into", "along:add_along_into", doc="Updates added along an axis into the target itself."
 )
 
 

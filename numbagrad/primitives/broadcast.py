@@ -10,8 +10,6 @@ import numpy as np
 from numbagrad.core.registry import Linear
 from numbagrad.primitives.elementwise import convert
 
-CPU = "numbagrad.kernels.cpu"
-
 
 def _broadcast_transpose(g: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     extra = len(shape) - len(x.shape)
@@ -22,7 +20,7 @@ def _broadcast_transpose(g: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
 
 broadcast_to = Linear(
     "broadcast_to",
-    {"cpu": f"{CPU}.views:broadcast_to"},
+    "views:broadcast_to",
     _broadcast_transpose,
     doc="Repeat a value along new or length-1 axes, as a view. Adjoint: the sum over those axes.",
 )
@@ -36,7 +34,7 @@ def _sum_transpose(g: Any, x: Any, *, axes: tuple[int, ...], dtype: np.dtype | N
 
 reduce_sum = Linear(
     "reduce_sum",
-    {"cpu": f"{CPU}.reduce:reduce_sum"},
+    "reduce:reduce_sum",
     _sum_transpose,
     doc="Sum over axes (which are removed). float32 is accumulated in float64. Adjoint: broadcast.",
 )
@@ -48,7 +46,7 @@ def _reshape_transpose(g: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
 
 reshape = Linear(
     "reshape",
-    {"cpu": f"{CPU}.views:reshape"},
+    "views:reshape",
     _reshape_transpose,
     doc="The same elements in C order under another shape; a view where the layout allows. Adjoint: reshape back.",
 )

@@ -44,7 +44,7 @@ def _transpose_operand(
 
 dot_general = Multilinear(
     "dot_general",
-    {"cpu": "numbagrad.kernels.cpu.contract:dot_general"},
+    "contract:dot_general",
     (
         lambda g, x, y, **params: _transpose_operand(g, x, y, **params, which=0),
         lambda g, x, y, **params: _transpose_operand(g, x, y, **params, which=1),

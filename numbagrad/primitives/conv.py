@@ -16,8 +16,6 @@ from typing import Any
 
 from numbagrad.core.registry import Multilinear
 
-CPU = "numbagrad.kernels.cpu.conv"
-
 
 def _with(params: dict[str, Any], shape: Any, *absorbs: int) -> dict[str, Any]:
     """The same parameters for another of the three products."""
@@ -32,7 +30,7 @@ def _kept(params: dict[str, Any], operand: int, place: int) -> tuple[int, ...]:
 
 conv: Multilinear = Multilinear(
     "conv",
-    {"cpu": f"{CPU}:conv"},
+    "conv:conv",
     (
         lambda g, x, w, **p: conv_input(g, w, **_with(p, x.shape[2:], 0, *_kept(p, 1, 1))),
         lambda g, x, w, **p: conv_weight(x, g, **_with(p, w.shape[2:], 1, *_kept(p, 0, 0))),
@@ -42,7 +40,7 @@ conv: Multilinear = Multilinear(
 
 conv_input: Multilinear = Multilinear(
     "conv_input",
-    {"cpu": f"{CPU}:conv_input"},
+    "conv:conv_input",
     (
         lambda ct, g, w, **p: conv(ct, w, **_with(p, None, 0, *_kept(p, 1, 1))),
         lambda ct, g, w, **p: conv_weight(ct, g, **_with(p, w.shape[2:], 0, *_kept(p, 0, 1))),
@@ -52,7 +50,7 @@ conv_input: Multilinear = Multilinear(
 
 conv_weight: Multilinear = Multilinear(
     "conv_weight",
-    {"cpu": f"{CPU}:conv_weight"},
+    "conv:conv_weight",
     (
         lambda ct, x, g, **p: conv_input(g, ct, **_with(p, x.shape[2:], 1, *_kept(p, 1, 0))),
         lambda ct, x, g, **p: conv(x, ct, **_with(p, None, 1, *_kept(p, 0, 0))),

@@ -21,7 +21,6 @@ from numbagrad.primitives.elementwise import op
 from numbagrad.primitives.join import concatenate
 from numbagrad.primitives.slices import getitem
 
-CPU = "numbagrad.kernels.cpu.scan"
 _times = op("null_product")  # a running value that is exactly 0 absorbs in one mode, so it must in the other
 
 
@@ -31,7 +30,7 @@ def _cumsum_transpose(g: Any, x: Any, *, axis: int, reverse: bool = False, dtype
 
 cumsum = Linear(
     "cumsum",
-    {"cpu": f"{CPU}:cumsum"},
+    "scan:cumsum",
     _cumsum_transpose,
     doc="Sum of the elements so far along an axis; float32 is accumulated in float64. Adjoint: from the other end.",
 )
@@ -69,7 +68,7 @@ def _recurrence_jvp(tangents: Any, out: Any, a: Any, b: Any, *, axis: int, rever
 
 linear_recurrence = Smooth(
     "linear_recurrence",
-    {"cpu": f"{CPU}:linear_recurrence"},
+    "scan:linear_recurrence",
     _recurrence_vjp,
     _recurrence_jvp,
     doc="y[i] = a[i] * y[i-1] + b[i] along an axis, from y[-1] = 0; an exact zero passes nothing on.",
@@ -92,7 +91,7 @@ def _cumprod_jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool = 
 
 cumprod = Smooth(
     "cumprod",
-    {"cpu": f"{CPU}:cumprod"},
+    "scan:cumprod",
     _cumprod_vjp,
     _cumprod_jvp,
     doc="Product of the elements so far along an axis; the derivative is exact with zeros, at any order.",
@@ -122,7 +121,7 @@ def _weights_vjp(gs: Any, outs: Any, x: Any, *, axis: int, reverse: bool = False
 
 cumlogsumexp_weights = Smooth(
     "cumlogsumexp_weights",
-    {"cpu": f"{CPU}:cumlogsumexp_weights"},
+    "scan:cumlogsumexp_weights",
     _weights_vjp,
     _weights_jvp,
     outputs=2,
@@ -143,7 +142,7 @@ def _lse_jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool = Fals
 
 cumlogsumexp = Smooth(
     "cumlogsumexp",
-    {"cpu": f"{CPU}:cumlogsumexp"},
+    "scan:cumlogsumexp",
     _lse_vjp,
     _lse_jvp,
     doc="log(sum(exp(x))) of the elements so far along an axis, without overflow. Several +inf share the derivative.",
@@ -164,8 +163,8 @@ def _route_transpose(route: Any, g: Any, x: Any, *, axis: int, reverse: bool = F
 (cummax, cummax_routed), (cummin, cummin_routed) = (
     routed_pair(
         name,
-        {"cpu": f"{CPU}:{name}"},
-        {"cpu": f"{CPU}:{name}_routed"},
+        f"scan:{name}",
+        f"scan:{name}_routed",
         _route_apply,
         _route_transpose,
         doc=f"{word} element so far along an axis, nan after a nan. The latest of equals has the derivative.",

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from numbagrad.core.registry import Linear, Primitive
+from numbagrad.core.registry import Linear, Primitive, zeros
 from numbagrad.core.reverse import Update
-
-CPU = "numbagrad.kernels.cpu.dynamic"
 
 
 def _slice_transpose(g: Any, x: Any, starts: Any, *, sizes: tuple[int, ...]) -> Any:
     """Adding into the cotangent that is there keeps n reads at O(n) memory."""
     return Update(
         g,
-        lambda: dynamic_update_slice(np.zeros(x.shape, x.dtype), g, starts),
+        lambda: dynamic_update_slice(zeros(x.shape, x.dtype), g, starts),
         lambda target: dynamic_add_slice(target, g, starts),
         lambda target: dynamic_add_slice_into.run((target, g, starts), {}),
     )
@@ -27,7 +23,7 @@ def _slice_transpose(g: Any, x: Any, starts: Any, *, sizes: tuple[int, ...]) -> 
 
 dynamic_slice = Linear(
     "dynamic_slice",
-    {"cpu": f"{CPU}:dynamic_slice"},
+    "dynamic:dynamic_slice",
     _slice_transpose,
     doc="The part of given sizes at given starts, as a view. Adjoint: dynamic_update_slice of zeros.",
 )
@@ -35,14 +31,14 @@ dynamic_slice = Linear(
 
 def _update_transpose(g: Any, target: Any, x: Any, starts: Any) -> Any:
     return (
-        dynamic_update_slice(g, np.zeros(x.shape, x.dtype), starts),
+        dynamic_update_slice(g, zeros(x.shape, x.dtype), starts),
         dynamic_slice(g, starts, sizes=tuple(x.shape)),
     )
 
 
 dynamic_update_slice = Linear(
     "dynamic_update_slice",
-    {"cpu": f"{CPU}:dynamic_update_slice"},
+    "dynamic:dynamic_update_slice",
     _update_transpose,
     linear_in=(0, 1),
     doc="A copy with the part at given starts replaced. Adjoint: zero there, and the part.",
@@ -50,7 +46,7 @@ dynamic_update_slice = Linear(
 
 dynamic_add_slice = Linear(
     "dynamic_add_slice",
-    {"cpu": f"{CPU}:dynamic_add_slice"},
+    "dynamic:dynamic_add_slice",
     lambda g, target, x, starts: (g, dynamic_slice(g, starts, sizes=tuple(x.shape))),
     linear_in=(0, 1),
     doc="A copy with a value added to the part at given starts.",
@@ -58,5 +54,5 @@ dynamic_add_slice = Linear(
 
 # Not an operation: reverse mode runs it on buffers of its own.
 dynamic_add_slice_into = Primitive(
-    "dynamic_add_slice_into", {"cpu": f"{CPU}:dynamic_add_slice_into"}, doc="A value added to a part, in place."
+    "dynamic_add_slice_into", "dynamic:dynamic_add_slice_into", doc="A value added to a part, in place."
 )

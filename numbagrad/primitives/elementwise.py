@@ -7,6 +7,7 @@ explicitly, which is an operation with a transpose of its own; constants are not
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.errors import message
-from numbagrad.core.registry import PRIMITIVES
+from numbagrad.core.registry import PRIMITIVES, mixed_devices
 from numbagrad.core.trace import escaped
 from numbagrad.scalar import ATOMS, Atom, Expr, arg, diff
 from numbagrad.scalar.atoms import cast
@@ -31,13 +32,25 @@ class MapOp:
 
     elementwise = True
 
-    __slots__ = ("_fast", "_jvp_plans", "_kernels", "_vjp_plans", "arity", "exprs", "kind", "name", "outputs")
+    __slots__ = (
+        "_device_kernels",
+        "_fast",
+        "_jvp_plans",
+        "_kernels",
+        "_vjp_plans",
+        "arity",
+        "exprs",
+        "kind",
+        "name",
+        "outputs",
+    )
 
     def __init__(self, name: str, exprs: Sequence[Expr], arity: int) -> None:
         self.name, self.exprs, self.arity = name, tuple(exprs), arity
         self.outputs = len(self.exprs)
         self._fast: list[Any] = []  # native functions, see MapKernel
         self._kernels: dict[Any, Any] = {}
+        self._device_kernels: dict[Any, Any] = {}
         self._vjp_plans: dict[Any, _Plan] = {}
         self._jvp_plans: dict[Any, _Plan] = {}
         constant = all(e.is_literal or (e.atom is not None and e.atom.constant) for e in self.exprs)
@@ -45,15 +58,20 @@ class MapOp:
 
     def __call__(self, *args: Any) -> Any:
         # `bind` and `run` in one: this is where eager code spends its time
-        top = None
+        top = place = None
         level = 0
         for a in args:
-            if a.__class__ is not ndarray and a.level > level:
-                top, level = a, a.level
+            if a.__class__ is not ndarray:
+                if a.level > level:
+                    top, level = a, a.level
+                elif a.level == 0:
+                    place = a
         if top is not None:
             if not top.trace.alive:
                 raise escaped(top, self.name)
             return top.process_map(self, args)
+        if place is not None:
+            return self._run_on(place.device, args)
         for apply in self._fast:
             out = apply(*args)
             if out is not None:
@@ -65,6 +83,9 @@ class MapOp:
 
     def run(self, args: tuple[Any, ...], params: dict[str, Any] | None = None) -> Any:
         """Launch the kernel for the operands' types and layout: small arrays met before go straight to native code."""
+        for a in args:
+            if a.__class__ is not ndarray:
+                return self._run_on(a.device, args)
         for apply in self._fast:
             out = apply(*args)
             if out is not None:
@@ -72,18 +93,33 @@ class MapOp:
         outs = self._kernel(args)(args, self.shape_of(args))
         return outs[0] if self.outputs == 1 else tuple(outs)
 
-    def run_into(self, target: ndarray, other: ndarray) -> ndarray:
+    def run_into(self, target: Any, other: Any) -> Any:
         """`target = op(target, other)` in place, for buffers the caller owns; returns where the result is."""
         if other.shape != target.shape or other.dtype != target.dtype:
             return self.run((target, other))
-        self._kernel((target, other)).write((target, other), (target,))
+        if target.__class__ is not ndarray:
+            self._kernel((target, other), "cuda").write(target.device, (target, other), (target,))
+        elif other.__class__ is ndarray:
+            self._kernel((target, other)).write((target, other), (target,))
+        else:
+            return self.run((target, other))
         return target
 
-    def _kernel(self, args: Sequence[ndarray]) -> Any:
+    def _run_on(self, device: Any, args: tuple[Any, ...]) -> Any:
+        """The kernel of another device; numbers of the host's go with the launch."""
+        for a in args:
+            if a.__class__ is not ndarray and a.device is not device:
+                raise mixed_devices(self.name, args)
+        outs = self._kernel(args, device.platform)(device, args, self.shape_of(args))
+        return outs[0] if self.outputs == 1 else tuple(outs)
+
+    def _kernel(self, args: Sequence[Any], platform: str = "cpu") -> Any:
         dtypes = tuple([a.dtype for a in args])
-        kernel = self._kernels.get(dtypes)
+        kernels = self._kernels if platform == "cpu" else self._device_kernels
+        kernel = kernels.get(dtypes)
         if kernel is None:
-            kernel = self._kernels[dtypes] = _kernel_class()(self.name, self.exprs, dtypes, self._fast)
+            fast = (self._fast,) if platform == "cpu" else ()
+            kernel = kernels[dtypes] = _kernel_class(platform)(self.name, self.exprs, dtypes, *fast)
         return kernel
 
     def shape_of(self, args: Sequence[Any]) -> tuple[int, ...]:
@@ -202,10 +238,8 @@ def op(name: str) -> MapOp:
 
 
 @cache
-def _kernel_class() -> Any:
-    from numbagrad.kernels.cpu.map import MapKernel
-
-    return MapKernel
+def _kernel_class(platform: str) -> Any:
+    return importlib.import_module(f"numbagrad.kernels.{platform}.map").MapKernel
 
 
 def broadcast_shapes(name: str, args: Sequence[Any]) -> tuple[int, ...]:

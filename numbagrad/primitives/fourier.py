@@ -16,7 +16,7 @@ def _fourier_transpose(g: Any, x: Any, *, axes: tuple[int, ...], inverse: bool =
 
 fourier = Linear(
     "fourier",
-    {"cpu": "numbagrad.kernels.cpu.fourier:fourier"},
+    "fourier:fourier",
     _fourier_transpose,
     doc="Discrete Fourier transform of complex numbers over axes, without a factor. Adjoint: itself.",
 )

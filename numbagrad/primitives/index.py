@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.registry import Linear, Primitive, Routed
+from numbagrad.core.registry import Linear, Primitive, Routed, zeros
 from numbagrad.core.reverse import scattered
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.reduce import is_extremum
-
-CPU = "numbagrad.kernels.cpu.index"
 
 
 def _take_transpose(g: Any, x: Any, index: Any, *, mode: str) -> Any:
@@ -33,14 +31,14 @@ def _take_transpose(g: Any, x: Any, index: Any, *, mode: str) -> Any:
 
 take = Linear(
     "take",
-    {"cpu": f"{CPU}:take"},
+    "index:take",
     _take_transpose,
     doc="Rows x[index] of the leading axis for an index array of any shape. Adjoint: scatter_add.",
 )
 
 scatter_add = Linear(
     "scatter_add",
-    {"cpu": f"{CPU}:scatter_add"},
+    "index:scatter_add",
     lambda g, target, index, updates, *, mode: (g, _rows(g, index, mode)),
     linear_in=(0, 2),
     doc="Rows added into a copy of the target; repeated indices add up. Adjoint: take.",
@@ -48,7 +46,7 @@ scatter_add = Linear(
 
 # Not an operation: reverse mode runs it on buffers of its own.
 scatter_add_into = Primitive(
-    "scatter_add_into", {"cpu": f"{CPU}:scatter_add_into"}, doc="Rows added into the target itself."
+    "scatter_add_into", "index:scatter_add_into", doc="Rows added into the target itself."
 )
 
 
@@ -59,7 +57,7 @@ def _rows(g: Any, index: Any, mode: str) -> Any:
 
 last_writer = Primitive(
     "last_writer",
-    {"cpu": f"{CPU}:last_writer"},
+    "index:last_writer",
     doc="Per row of the target the position of the last update that goes there, or -1.",
 )
 
@@ -90,7 +88,7 @@ def _set_apply(route: Any, tangents: Any, target: Any, index: Any, updates: Any,
     mask = _column(kept, target)
     old = zero if t_target is None else t_target
     if t_updates is None or 0 in index.shape:
-        return select(mask, old, np.zeros(target.shape, target.dtype))
+        return select(mask, old, zeros(target.shape, target.dtype))
     new = take(_flat_updates(t_updates, index), winner, mode="clip")
     return select(mask, old, new)
 
@@ -100,15 +98,15 @@ def _set_transpose(route: Any, g: Any, target: Any, index: Any, updates: Any, *,
     select = op("select")
     g_target = select(_column(kept, target), g, np.zeros((), g.dtype))
     count = int(np.prod(index.shape))
-    zeros = np.zeros((count, *target.shape[1:]), g.dtype)
+    nothing = zeros((count, *target.shape[1:]), g.dtype)
     won = select(_column(kept, target), np.zeros((), g.dtype), g)
-    g_updates = scatter_add(zeros, winner, won, mode="clip") if count else zeros
+    g_updates = scatter_add(nothing, winner, won, mode="clip") if count else nothing
     return g_target, None, reshape_to(g_updates, updates.shape)
 
 
 scatter_set = Routed(
     "scatter_set",
-    {"cpu": f"{CPU}:scatter_set"},
+    "index:scatter_set",
     _set_route,
     _set_apply,
     _set_transpose,
@@ -116,7 +114,7 @@ scatter_set = Routed(
 )
 
 
-flat_rows = Primitive("flat_rows", {"cpu": f"{CPU}:flat_rows"}, doc="An index as flat row numbers; -1 is dropped.")
+flat_rows = Primitive("flat_rows", "index:flat_rows", doc="An index as flat row numbers; -1 is dropped.")
 
 # --- scatters that keep the larger or smaller: ties share equally, the target's own element included
 
@@ -137,7 +135,7 @@ def _extremum_route(out: Any, target: Any, index: Any, updates: Any, *, mode: st
 
 def _extremum_apply(route: Any, tangents: Any, target: Any, index: Any, updates: Any, *, mode: str) -> Any:
     times = op("zero_product")
-    total = np.zeros(target.shape, target.dtype) if tangents[0] is None else times(tangents[0], route[0])
+    total = zeros(target.shape, target.dtype) if tangents[0] is None else times(tangents[0], route[0])
     return total if tangents[2] is None else scatter_add(total, index, times(tangents[2], route[1]), mode=mode)
 
 
@@ -149,7 +147,7 @@ def _extremum_transpose(route: Any, g: Any, target: Any, index: Any, updates: An
 scatter_max, scatter_min = (
     Routed(
         f"scatter_{name}",
-        {"cpu": f"{CPU}:scatter_{name}"},
+        f"index:scatter_{name}",
         _extremum_route,
         _extremum_apply,
         _extremum_transpose,

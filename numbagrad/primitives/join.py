@@ -7,8 +7,6 @@ from typing import Any
 from numbagrad.core.registry import Linear
 from numbagrad.primitives.slices import getitem
 
-CPU = "numbagrad.kernels.cpu"
-
 
 def _concatenate_transpose(g: Any, *parts: Any, axis: int) -> list[Any]:
     cotangents, start = [], 0
@@ -21,7 +19,7 @@ def _concatenate_transpose(g: Any, *parts: Any, axis: int) -> list[Any]:
 
 concatenate = Linear(
     "concatenate",
-    {"cpu": f"{CPU}.views:concatenate"},
+    "views:concatenate",
     _concatenate_transpose,
     linear_in=None,
     doc="Arrays one after the other along an existing axis. Adjoint: the slices.",

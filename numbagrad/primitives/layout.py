@@ -6,8 +6,6 @@ from typing import Any
 
 from numbagrad.core.registry import Linear
 
-CPU = "numbagrad.kernels.cpu"
-
 
 def _transpose_transpose(g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     return transpose(g, axes=tuple(axes.index(k) for k in range(len(axes))))
@@ -15,21 +13,21 @@ def _transpose_transpose(g: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
 
 transpose = Linear(
     "transpose",
-    {"cpu": f"{CPU}.views:transpose"},
+    "views:transpose",
     _transpose_transpose,
     doc="Permute axes, as a view. Adjoint: the inverse permutation.",
 )
 
 diagonal: Linear = Linear(
     "diagonal",
-    {"cpu": f"{CPU}.views:diagonal"},
+    "views:diagonal",
     lambda g, x: embed_diagonal(g),
     doc="The diagonal of the last two axes of a square array, as a view. Adjoint: a diagonal matrix.",
 )
 
 embed_diagonal: Linear = Linear(
     "embed_diagonal",
-    {"cpu": f"{CPU}.views:embed_diagonal"},
+    "views:embed_diagonal",
     lambda g, x: diagonal(g),
     doc="A square matrix per row, with the row on its diagonal. Adjoint: the diagonal.",
 )

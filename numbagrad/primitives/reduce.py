@@ -14,13 +14,12 @@ from numbagrad.primitives.layout import transpose
 from numbagrad.primitives.slices import getitem
 from numbagrad.scalar import ATOMS, arg
 
-CPU = "numbagrad.kernels.cpu.reduce"
 Axes = tuple[int, ...]
 
-reduce_any = Primitive("reduce_any", {"cpu": f"{CPU}:reduce_any"}, doc="Whether any element is nonzero.")
-reduce_all = Primitive("reduce_all", {"cpu": f"{CPU}:reduce_all"}, doc="Whether all elements are nonzero.")
-argmax = Primitive("argmax", {"cpu": f"{CPU}:argmax"}, doc="Index of the first maximum; the first nan counts as one.")
-argmin = Primitive("argmin", {"cpu": f"{CPU}:argmin"}, doc="Index of the first minimum; the first nan counts as one.")
+reduce_any = Primitive("reduce_any", "reduce:reduce_any", doc="Whether any element is nonzero.")
+reduce_all = Primitive("reduce_all", "reduce:reduce_all", doc="Whether all elements are nonzero.")
+argmax = Primitive("argmax", "reduce:argmax", doc="Index of the first maximum; the first nan counts as one.")
+argmin = Primitive("argmin", "reduce:argmin", doc="Index of the first minimum; the first nan counts as one.")
 
 _times = op("zero_product")
 
@@ -52,7 +51,7 @@ def _extremum_transpose(route: Any, g: Any, x: Any, *, axes: Axes) -> Any:
 
 reduce_max = Routed(
     "reduce_max",
-    {"cpu": f"{CPU}:reduce_max"},
+    "reduce:reduce_max",
     _extremum_route,
     _extremum_apply,
     _extremum_transpose,
@@ -60,7 +59,7 @@ reduce_max = Routed(
 )
 reduce_min = Routed(
     "reduce_min",
-    {"cpu": f"{CPU}:reduce_min"},
+    "reduce:reduce_min",
     _extremum_route,
     _extremum_apply,
     _extremum_transpose,
@@ -99,7 +98,7 @@ def _prod_jvp(tangents: Any, out: Any, x: Any, *, axes: Axes, dtype: Any = None)
 
 reduce_prod = Smooth(
     "reduce_prod",
-    {"cpu": f"{CPU}:reduce_prod"},
+    "reduce:reduce_prod",
     _prod_vjp,
     _prod_jvp,
     doc="Product over axes; the derivative is exact with zeros, at any order.",
@@ -121,7 +120,7 @@ def _logsumexp_jvp(tangents: Any, out: Any, x: Any, *, axes: Axes) -> Any:
 
 logsumexp = Smooth(
     "logsumexp",
-    {"cpu": "numbagrad.kernels.cpu.composite:logsumexp"},
+    "composite:logsumexp",
     _logsumexp_vjp,
     _logsumexp_jvp,
     doc="log(sum(exp(x))) over axes without overflow; -inf for an empty sum.",

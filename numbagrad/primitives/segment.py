@@ -19,12 +19,11 @@ from numbagrad.primitives.index import flat_rows, take
 from numbagrad.primitives.join import concatenate
 from numbagrad.primitives.slices import getitem
 
-CPU = "numbagrad.kernels.cpu"
 _times = op("zero_product")
 
 segment_sum = Linear(
     "segment_sum",
-    {"cpu": f"{CPU}.segment:segment_sum"},
+    "segment:segment_sum",
     lambda g, x, ids, *, segments, mode: take(g, ids, mode=mode),
     doc="Sums of the rows of each segment. float32 is accumulated in float64. Adjoint: take.",
 )
@@ -33,7 +32,7 @@ segment_sum = Linear(
 
 segment_shares = Primitive(
     "segment_shares",
-    {"cpu": f"{CPU}.segment:segment_shares"},
+    "segment:segment_shares",
     doc="Share of each element in its segment's extremum: ties equal, 0 for the others and for what is dropped.",
 )
 
@@ -49,7 +48,7 @@ def _extremum_transpose(route: Any, g: Any, x: Any, ids: Any, *, segments: int, 
 segment_max, segment_min = (
     Routed(
         f"segment_{name}",
-        {"cpu": f"{CPU}.segment:segment_{name}"},
+        f"segment:segment_{name}",
         lambda out, x, ids, *, segments, mode: segment_shares(x, ids, out, mode=mode),
         _extremum_apply,
         _extremum_transpose,
@@ -62,7 +61,7 @@ segment_max, segment_min = (
 
 segment_tree = Primitive(
     "segment_tree",
-    {"cpu": f"{CPU}.segment:segment_tree"},
+    "segment:segment_tree",
     doc="Row numbers of the factors of every level of a tree of products, see tree_sizes; the last row number is 1's.",
 )
 
@@ -117,7 +116,7 @@ def _prod_jvp(tangents: Any, out: Any, x: Any, ids: Any, *, segments: int, mode:
 
 segment_prod = Smooth(
     "segment_prod",
-    {"cpu": f"{CPU}.segment:segment_prod"},
+    "segment:segment_prod",
     _prod_vjp,
     _prod_jvp,
     doc="Products of the rows of each segment; the derivative is exact with zeros, at any order.",
@@ -137,7 +136,7 @@ def _logsumexp_jvp(tangents: Any, out: Any, x: Any, ids: Any, *, segments: int, 
 
 segment_logsumexp = Smooth(
     "segment_logsumexp",
-    {"cpu": f"{CPU}.segment_exp:segment_logsumexp"},
+    "segment_exp:segment_logsumexp",
     _logsumexp_vjp,
     _logsumexp_jvp,
     doc="log of the sum of the exponentials of each segment's rows, without overflow. Derivative: segment_softmax.",
@@ -152,7 +151,7 @@ def _softmax_map(g: Any, s: Any, ids: Any, segments: int, mode: str) -> Any:
 
 segment_softmax = Smooth(
     "segment_softmax",
-    {"cpu": f"{CPU}.segment_exp:segment_softmax"},
+    "segment_exp:segment_softmax",
     lambda g, out, x, ids, *, segments, mode: (_softmax_map(g, out, ids, segments, mode), None),
     lambda tangents, out, x, ids, *, segments, mode: _softmax_map(tangents[0], out, ids, segments, mode),
     doc="exp(x) / (sum of exp(x) over the segment); of several +inf equal shares, 0 where all are -inf or dropped.",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from numbagrad.core.registry import Linear, Primitive
+from numbagrad.core.registry import Linear, Primitive, zeros
 from numbagrad.core.reverse import Update
 
-CPU = "numbagrad.kernels.cpu"
 Key = tuple[Any, ...]
 
 
@@ -25,33 +22,33 @@ def _getitem_transpose(g: Any, x: Any, *, key: Key) -> Any:
 
 getitem = Linear(
     "getitem",
-    {"cpu": f"{CPU}.views:getitem"},
+    "views:getitem",
     _getitem_transpose,
     doc="Basic indexing with integers, slices and None, as a view. Adjoint: embedding in zeros.",
 )
 
 embed = Linear(
     "embed",
-    {"cpu": f"{CPU}.views:embed"},
+    "views:embed",
     lambda g, x, *, shape, key: getitem(g, key=key),
     doc="Zeros of a shape with a value at a basic index. Adjoint: getitem.",
 )
 
 add_at = Linear(
     "add_at",
-    {"cpu": f"{CPU}.views:add_at"},
+    "views:add_at",
     lambda g, target, x, *, key: (g, getitem(g, key=key)),
     linear_in=None,
     doc="A copy with a value added at a basic index.",
 )
 
 # Not an operation: reverse mode runs it on buffers of its own.
-add_into = Primitive("add_into", {"cpu": f"{CPU}.views:add_into"}, doc="A value added at a basic index, in place.")
+add_into = Primitive("add_into", "views:add_into", doc="A value added at a basic index, in place.")
 
 setitem: Linear = Linear(
     "setitem",
-    {"cpu": f"{CPU}.views:setitem"},
-    lambda g, target, x, *, key: (setitem(g, np.zeros(x.shape, x.dtype), key=key), getitem(g, key=key)),
+    "views:setitem",
+    lambda g, target, x, *, key: (setitem(g, zeros(x.shape, x.dtype), key=key), getitem(g, key=key)),
     linear_in=None,
     doc="A copy with the part at a basic index replaced. Adjoint: zero there, and the part.",
 )

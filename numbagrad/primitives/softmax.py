@@ -19,7 +19,6 @@ from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, red
 from numbagrad.primitives.elementwise import op
 from numbagrad.primitives.layout import transpose
 
-CPU = "numbagrad.kernels.cpu.rows"
 _times, _minus, _exp = op("zero_product"), op("subtract"), op("exp")
 
 
@@ -51,12 +50,12 @@ def _softmax_pull_jvp(tangents: Any, out: Any, g: Any, s: Any) -> Any:
 
 
 softmax_pull = Smooth(
-    "softmax_pull", {"cpu": f"{CPU}:softmax_pull"}, _softmax_pull_vjp, _softmax_pull_jvp, doc="s * (g - sum(g * s))."
+    "softmax_pull", "rows:softmax_pull", _softmax_pull_vjp, _softmax_pull_jvp, doc="s * (g - sum(g * s))."
 )
 
 softmax = Smooth(
     "softmax",
-    {"cpu": f"{CPU}:softmax"},
+    "rows:softmax",
     lambda g, out, x: (softmax_pull(g, out),),
     lambda tangents, out, x: softmax_pull(tangents[0], out),
     doc="exp(x) / sum(exp(x)) over the last axis without overflow.",
@@ -77,7 +76,7 @@ def _push_jvp(tangents: Any, out: Any, t: Any, y: Any) -> Any:
 
 
 log_softmax_push = Smooth(
-    "log_softmax_push", {"cpu": f"{CPU}:log_softmax_push"}, _push_vjp, _push_jvp, doc="t - sum(t * exp(y))."
+    "log_softmax_push", "rows:log_softmax_push", _push_vjp, _push_jvp, doc="t - sum(t * exp(y))."
 )
 
 
@@ -94,12 +93,12 @@ def _pull_jvp(tangents: Any, out: Any, g: Any, y: Any) -> Any:
 
 
 log_softmax_pull = Smooth(
-    "log_softmax_pull", {"cpu": f"{CPU}:log_softmax_pull"}, _pull_vjp, _pull_jvp, doc="g - exp(y) * sum(g)."
+    "log_softmax_pull", "rows:log_softmax_pull", _pull_vjp, _pull_jvp, doc="g - exp(y) * sum(g)."
 )
 
 log_softmax = Smooth(
     "log_softmax",
-    {"cpu": f"{CPU}:log_softmax"},
+    "rows:log_softmax",
     lambda g, out, x: (log_softmax_pull(g, out),),
     lambda tangents, out, x: log_softmax_push(tangents[0], out),
     doc="x - log(sum(exp(x))) over the last axis without overflow.",

@@ -10,8 +10,6 @@ from typing import Any
 from numbagrad.core.registry import Primitive, routed_pair
 from numbagrad.primitives import along
 
-CPU = "numbagrad.kernels.cpu.sort"
-
 
 def _apply(route: Any, tangents: Any, x: Any, *, axis: int, descending: bool = False) -> Any:
     return along.take_along(tangents[0], route, axis=axis, unique=True)
@@ -23,8 +21,8 @@ def _transpose(route: Any, g: Any, x: Any, *, axis: int, descending: bool = Fals
 
 sort, sort_routed = routed_pair(
     "sort",
-    {"cpu": f"{CPU}:sort"},
-    {"cpu": f"{CPU}:sort_routed"},
+    "sort:sort",
+    "sort:sort_routed",
     _apply,
     _transpose,
     doc="Elements in order along an axis; nan last (first if descending). Derivative: along the stable permutation.",
@@ -32,21 +30,21 @@ sort, sort_routed = routed_pair(
 
 argsort = Primitive(
     "argsort",
-    {"cpu": f"{CPU}:argsort"},
+    "sort:argsort",
     doc="The stable permutation that sorts along an axis; -0.0 equals 0.0, nans equal each other.",
 )
 argpartition = Primitive(
     "argpartition",
-    {"cpu": f"{CPU}:argpartition"},
+    "sort:argpartition",
     doc="A permutation along an axis that puts the elements of sorted places `kth` there, smaller before.",
 )
 top_k = Primitive(
     "top_k",
-    {"cpu": f"{CPU}:top_k"},
+    "sort:top_k",
     doc="Places of the k largest along the last axis, the largest first, equal ones in their order; nan is largest.",
 )
 searchsorted = Primitive(
     "searchsorted",
-    {"cpu": f"{CPU}:searchsorted"},
+    "sort:searchsorted",
     doc="Where elements would go into a sorted line so that it stays sorted.",
 )

@@ -21,8 +21,6 @@ from numbagrad.core.reverse import scattered
 from numbagrad.primitives.along import add_along, add_along_into, take_along
 from numbagrad.primitives.broadcast import reshape_to
 
-CPU = "numbagrad.kernels.cpu.window"
-
 
 class Axis(NamedTuple):
     """A window along one axis of length n."""
@@ -124,14 +122,14 @@ class Geometry:
 
 window_sum = Linear(
     "window_sum",
-    {"cpu": f"{CPU}:window_sum"},
+    "window:window_sum",
     lambda g, x, *, window: window_spread(g, window=window),
     doc="Sum over every window; float32 is accumulated in float64. Adjoint: window_spread.",
 )
 
 window_spread: Linear = Linear(
     "window_spread",
-    {"cpu": f"{CPU}:window_spread"},
+    "window:window_spread",
     lambda g, x, *, window: window_sum(g, window=window),
     doc="Every window's number added to each element the window reads. Adjoint: window_sum.",
 )
@@ -168,8 +166,8 @@ def _transpose(route: Any, g: Any, x: Any, *, window: Geometry) -> Any:
 (window_max, window_max_routed), (window_min, window_min_routed) = (
     routed_pair(
         f"window_{name}",
-        {"cpu": f"{CPU}:window_{name}"},
-        {"cpu": f"{CPU}:window_{name}_routed"},
+        f"window:window_{name}",
+        f"window:window_{name}_routed",
         _apply,
         _transpose,
         doc=f"The {word} element of every window: of ties the first in window order, of nans the first nan.",

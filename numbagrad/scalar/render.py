@@ -41,6 +41,11 @@ _REAL: dict[np.dtype, np.dtype] = {
 }
 _COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
 BOOL = np.dtype(bool)
+# What atoms call `simd.NAME` and a target with a mathematical library has in `math`; the rest is in gpu.py.
+MATH = frozenset(
+    "exp expm1 log log2 log10 log1p pow erf erfc lgamma sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " asinh acosh atanh".split()
+)
 _REAL_CODE = re.compile(r"simd\.|func\.|double\.|\bmath\.|[<>]")  # code for any type that has no complex meaning
 
 
@@ -80,9 +85,13 @@ def output_dtypes(outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> tuple[
 
 
 class Body:
-    """The statements that compute some expressions, and what they need from elsewhere."""
+    """The statements that compute some expressions, and what they need from elsewhere.
 
-    def __init__(self, outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> None:
+    `library` says where scalar functions come from: "simd" for ours, else "math" (and gpu.py for what that lacks).
+    """
+
+    def __init__(self, outputs: Sequence[Expr], dtypes: Sequence[np.dtype], library: str = "simd") -> None:
+        self.library = library
         self.lines: list[str] = []
         self.simd: set[str] = set()
         self.functions: set[str] = set()
@@ -123,6 +132,10 @@ class Body:
 
     def _expand(self, code: str, dtype: np.dtype, operands: list[str]) -> str:
         def scalar(match: re.Match[str]) -> str:
+            if self.library == "math":
+                if match[1] in MATH:
+                    return f"math.{match[1]}"
+                return plain(match)
             name = f"{match[1]}_{NAMES[dtype.name]}"
             self.simd.add(name)
             return name

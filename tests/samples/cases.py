@@ -57,4 +57,4 @@ def r(*shape: int, dtype: Any = np.float64, seed: int = 0) -> np.ndarray:
 def structural() -> list[str]:
     """Names of the registered structural primitives."""
     own = [(name, p) for name, p in PRIMITIVES.items() if isinstance(p, Primitive)]
-    return [name for name, p in own if p.homes]  # those without a kernel's address are examples of the docs
+    return [name for name, p in own if p.home]  # those without a kernel's address are examples of the docs

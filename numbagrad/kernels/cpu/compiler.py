@@ -38,17 +38,30 @@ loads = 0  # kernels taken from the cache folder
 SCALAR_FLAGS = frozenset({"nsz"})
 
 
+KERNEL = "numbagrad.kernels.cpu.abi:KERNEL_SIGNATURE"
+
+
 def kernel_address(
-    name: str, source: str, signature: str = "KERNEL_SIGNATURE", flags: frozenset[str] = SCALAR_FLAGS
+    name: str,
+    source: str,
+    signature: str = KERNEL,
+    flags: frozenset[str] = SCALAR_FLAGS,
+    *,
+    module: str = "",
+    label: str = "",
 ) -> int:
-    """Address of the function `name` of a module with this source, compiled now or found in the cache."""
-    key = f"{name}-{_digest(source + signature + str(sorted(flags)))}"
+    """Address of the function `name` of a module with this source, compiled now or found in the cache.
+
+    `signature` says where its type is; `module` is where the function already exists; `label` names its files.
+    """
+    key = f"{label or name}-{_digest(source + signature + str(sorted(flags)))}"
     address = _addresses.get(key)
     if address is None:
         with _lock:
             address = _addresses.get(key)
             if address is None:
-                address = _addresses[key] = _load(key) or _compile(key, name, source, signature, flags)
+                address = _load(key) or _compile(key, name, source, signature, flags, module)
+                _addresses[key] = address
     return address
 
 
@@ -56,7 +69,7 @@ def module_address(module: str, name: str, signature: str) -> int:
     """Address of a hand-written native function of a module of this package."""
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None
-    return kernel_address(name, Path(spec.origin).read_text(), f"{module}:{signature}")
+    return kernel_address(name, Path(spec.origin).read_text(), f"{module}:{signature}", module=module)
 
 
 def _digest(text: str) -> str:
@@ -122,7 +135,7 @@ def _checksum(code: bytes) -> bytes:
     return hashlib.sha256(code).hexdigest()[:20].encode()
 
 
-def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[str]) -> int:
+def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[str], module: str) -> int:
     """Compile with Numba and leave source and machine code in the cache folder."""
     global compilations
     import numba
@@ -130,15 +143,12 @@ def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[
     from numbagrad.kernels.cpu.pipeline import KernelCompiler
 
     folder = config.cache_dir()
-    if ":" in signature:
-        module, _, signature_name = signature.partition(":")
+    home, _, signature_name = signature.partition(":")
+    declared = getattr(importlib.import_module(home), signature_name)
+    if module:
         namespace = vars(importlib.import_module(module))
-        declared = namespace[signature_name]
     else:
-        from numbagrad.kernels.cpu.abi import KERNEL_SIGNATURE
-
-        declared = KERNEL_SIGNATURE
-        path = _store(folder / f"{key}.py", source.encode())
+        path = store(folder / f"{key}.py", source.encode())
         namespace = {"__name__": f"numbagrad_{key.replace('-', '_')}", "__file__": str(path)}
         exec(compile(source, str(path), "exec"), namespace)
     options = dict(nopython=True, error_model="numpy", fastmath=set(flags), _nrt=False)
@@ -149,7 +159,7 @@ def _compile(key: str, name: str, source: str, signature: str, flags: frozenset[
     if not _external(library.get_llvm_str()):
         code = library._get_compiled_object()
         head = function._wrapper_name.encode() + b" " + _checksum(code)
-        _store(folder / f"{key}.o", head + b"\n" + code)
+        store(folder / f"{key}.o", head + b"\n" + code)
     return function.address
 
 
@@ -166,10 +176,10 @@ _LIBC = frozenset(
         "exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh"
         " atanh hypot sqrt fmod erf erfc lgamma tgamma cbrt floor ceil trunc rint nextafter ldexp frexp copysign"
     ).split()
-) | {"memset", "memcpy", "memmove"}
+) | {"memset", "memcpy", "memmove", "getcontext", "makecontext", "swapcontext"}
 
 
-def _store(path: Path, content: bytes) -> Path:
+def store(path: Path, content: bytes) -> Path:
     """Write a file so that no other process ever sees half of it. A read-only cache is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

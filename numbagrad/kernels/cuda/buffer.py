@@ -1,0 +1,139 @@
+"""Buffer: an array in a device's memory, immutable to its users; views share memory and keep it alive.
+
+A buffer stands where a NumPy array stands on the CPU: it is a value that primitives take and give. Reading it
+(`numpy.asarray`, `item`) waits for the device; nothing else does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+class Memory:
+    """Bytes on a device. Gone, they return to the device's pool."""
+
+    __slots__ = ("__weakref__", "address", "device", "host", "owner", "size")
+
+    def __init__(self, device: Any, address: int, size: int, owner: Any, host: Any = None) -> None:
+        self.device, self.address, self.size = device, address, size
+        self.owner, self.host = owner, host  # what frees them; the emulated device's bytes
+
+    def __del__(self) -> None:
+        self.device.release(self)
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Byte strides of C order."""
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+class Buffer:
+    """Elements of a dtype from an address on, `strides` bytes apart. `flat`: they are one run in C order."""
+
+    __slots__ = ("__weakref__", "_strides", "address", "device", "dtype", "flat", "memory", "shape", "size")
+    level = 0  # no transform watches it
+    __array_priority__ = 2000
+
+    def __init__(
+        self,
+        device: Any,
+        memory: Memory,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        size: int,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self.device, self.memory, self.address = device, memory, address
+        self.shape, self.dtype, self.size = shape, dtype, size
+        self._strides = strides
+        self.flat = strides is None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        found = self._strides
+        if found is None:
+            found = self._strides = contiguous_strides(self.shape, self.dtype.itemsize)
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def view(self, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int = 0) -> Buffer:
+        """The same memory under another shape; strides None: in C order, which the caller knows."""
+        size = math.prod(shape)
+        if strides is not None and is_flat(shape, strides, self.dtype.itemsize):
+            strides = None
+        return Buffer(self.device, self.memory, self.address + offset, shape, self.dtype, size, strides)
+
+    def typed(self, dtype: np.dtype) -> Buffer:
+        """The same bytes as elements of another type of the same size."""
+        return Buffer(
+            self.device, self.memory, self.address, self.shape, np.dtype(dtype), self.size, self._view_strides()
+        )
+
+    def _view_strides(self) -> tuple[int, ...] | None:
+        return None if self.flat else self._strides
+
+    def extent(self) -> tuple[int, int]:
+        """How many elements of the memory lie before the address, and from it on."""
+        before = (self.address - self.memory.address) // self.dtype.itemsize
+        after = (self.memory.address + self.memory.size - self.address) // self.dtype.itemsize
+        return before, after
+
+    def copy(self) -> Buffer:
+        """A copy in C order."""
+        from numbagrad.kernels.cuda.copy import copied
+
+        return copied(self)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """New zeros on the same device."""
+        return self.device.zeros(shape, dtype)
+
+    def put(self, host: np.ndarray) -> Buffer:
+        """A NumPy array on the same device."""
+        return self.device.put(host)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.device.get(self)
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def item(self) -> Any:
+        """The single element as a Python number."""
+        return self.device.get(self).item()
+
+    def __repr__(self) -> str:
+        return f"<buffer {self.dtype}{list(self.shape)} on {self.device.name}>"
+
+
+def is_flat(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether elements are one run in C order; axes of length 1 do not count, empty arrays are."""
+    step = itemsize
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        if n == 0:
+            return True
+        if n != 1 and s != step:
+            return False
+        step *= n
+    return True

@@ -1,0 +1,216 @@
+"""Devices: memory, transfers and launches. `find("cuda")` gives the object that does them.
+
+All work of a device goes in order onto one stream, so memory can be used again as soon as it is released. Nothing here
+waits for the device but `get` and `synchronize`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from numbagrad import config
+from numbagrad.core.errors import DeviceError, message
+from numbagrad.kernels.cuda.buffer import Buffer, Memory
+from numbagrad.kernels.cuda.kernel import Kernel
+
+Grid = int | tuple[int, ...]
+FAULTS = 64  # operations that can report an index out of range, by name
+
+
+class Device:
+    """What all devices share; a subclass gives memory, copies and launches."""
+
+    platform = "cuda"  # whose kernels it runs, see core/registry.py
+    name: str
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Any]] = {}
+        self._held = 0
+        self.counts = {"launch": 0, "allocate": 0, "put": 0, "get": 0, "synchronize": 0}
+        self._faults: Buffer | None = None
+        self._fault_slots: dict[str, int] = {}
+        self._suspects: set[str] = set()  # operations since the last look that may have met a wrong index
+
+    # --- what a subclass does
+
+    def _allocate(self, size: int) -> tuple[int, Any, Any]:
+        """Address, owner and host bytes of new memory."""
+        raise NotImplementedError
+
+    def _write(self, memory: Memory, address: int, host: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _read(self, memory: Memory, address: int, host: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _wait(self) -> None:
+        raise NotImplementedError
+
+    def launch(self, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
+        """Run a kernel on a grid of blocks. Arguments: buffers, and numbers (floats as NumPy scalars)."""
+        raise NotImplementedError
+
+    # --- memory
+
+    def memory(self, size: int) -> Memory:
+        """Uninitialised bytes, from the pool if it has some of about that size."""
+        # eight sizes per power of two: at most 12 % is wasted, and sizes that differ a little share memory
+        step = max(512, 1 << (size.bit_length() - 4)) if size else 512
+        rounded = max(512, -(-size // step) * step)
+        free = self._free.get(rounded)
+        if free:
+            try:
+                owner = free.pop()
+                self._held -= rounded
+                return self._lend(owner, size, rounded)
+            except IndexError:
+                pass
+        self.counts["allocate"] += 1
+        return self._lend(self._allocate(rounded), size, rounded)
+
+    def _lend(self, owner: Any, size: int, rounded: int) -> Memory:
+        return Memory(self, owner[0], size, (owner, rounded), owner[2])
+
+    def release(self, memory: Memory) -> None:
+        """Take memory back; called when its last buffer is gone."""
+        owner, rounded = memory.owner
+        if owner is None or self._held + rounded > config.POOL_MAX_BYTES:
+            return
+        self._held += rounded
+        self._free.setdefault(rounded, []).append(owner)
+
+    def clear(self) -> None:
+        """Give the pool's free memory back."""
+        self._free.clear()
+        self._held = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """Uninitialised buffer in C order."""
+        size = math.prod(shape)
+        memory = self.memory(size * dtype.itemsize)
+        return Buffer(self, memory, memory.address, shape, dtype, size)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: np.dtype) -> Buffer:
+        """A buffer of one value everywhere."""
+        from numbagrad.kernels.cuda.copy import filled
+
+        return filled(self, shape, value, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """A buffer of zeros of its own."""
+        return self.full(shape, 0, dtype)
+
+    # --- transfers
+
+    def put(self, host: Any) -> Buffer:
+        """A NumPy array in this device's memory. What is one element over and over stays so."""
+        if isinstance(host, Buffer):
+            return host if host.device is self else self.put(np.asarray(host))
+        if host.size and not any(s for s, n in zip(host.strides, host.shape, strict=True) if n != 1):
+            cell = self.full((), host.reshape(-1)[:1].reshape(()), host.dtype)
+            return cell.view(host.shape, tuple(0 for _ in host.shape)) if host.ndim else cell
+        self.counts["put"] += 1
+        out = self.empty(host.shape, host.dtype)
+        if host.size:
+            self._write(out.memory, out.address, np.ascontiguousarray(host))
+        return out
+
+    def get(self, buffer: Buffer) -> np.ndarray:
+        """The elements as a NumPy array; waits for them."""
+        from numbagrad.kernels.cuda.copy import contiguous
+
+        cell = buffer.size and not buffer.flat and not any(buffer.strides)
+        source = buffer.view((), ()) if cell else contiguous(buffer)
+        host = np.empty(source.shape, source.dtype)
+        self.counts["get"] += 1
+        if host.size:
+            self._read(source.memory, source.address, host)
+        self._check_faults()
+        return np.broadcast_to(host, buffer.shape) if cell else host
+
+    def synchronize(self) -> None:
+        """Wait until everything launched is done."""
+        self.counts["synchronize"] += 1
+        self._wait()
+        self._check_faults()
+
+    # --- indices out of range: kernels note them, and the next wait raises
+
+    def fault(self, op: str) -> Buffer:
+        """A word that a kernel sets to 1 where it meets an index out of range."""
+        if self._faults is None:
+            self._faults = self.full((FAULTS,), 0, np.dtype(np.int64))
+        slot = self._fault_slots.setdefault(op, len(self._fault_slots))
+        self._suspects.add(op)
+        return self._faults.view((1,), (8,), 8 * slot)
+
+    def _check_faults(self) -> None:
+        if not self._suspects:
+            return
+        faults = self._faults
+        assert faults is not None
+        suspects, self._suspects = self._suspects, set()
+        host = np.empty(FAULTS, np.int64)
+        self._read(faults.memory, faults.address, host)
+        wrong = [op for op in suspects if host[self._fault_slots[op]]]
+        if wrong:
+            self._faults = None
+            step = "The result of that call is not to be used. On the CPU the same call says which index."
+            raise IndexError(
+                message(
+                    wrong[0],
+                    f"an index is out of range (found on {self.name})",
+                    "an index outside",
+                    "-n to n - 1",
+                    step,
+                )
+            )
+
+
+_devices: dict[str, Device] = {}
+_lock = threading.Lock()
+
+
+def find(name: str) -> Device:
+    """The device of a name: "cuda" (the first), "cuda:1", "cuda-emulated"."""
+    if name == "cuda":
+        name = "cuda:0"
+    found = _devices.get(name)
+    if found is None:
+        with _lock:
+            found = _devices.get(name) or _devices.setdefault(name, _open(name))
+    return found
+
+
+def _open(name: str) -> Device:
+    if name == "cuda-emulated":
+        from numbagrad.kernels.cuda.emulated_device import EmulatedDevice
+
+        return EmulatedDevice()
+    number = name.removeprefix("cuda:")
+    if not number.isdecimal():
+        known = '"cpu", "cuda", "cuda:1" and so on, "cuda-emulated"'
+        raise DeviceError(message("device", "there is no such device", repr(name), known))
+    from numbagrad.kernels.cuda.driver import DriverDevice
+
+    return DriverDevice(int(number))
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    try:
+        from numbagrad.kernels.cuda.driver import count
+    except ImportError:
+        return ()
+    return tuple(f"cuda:{k}" for k in range(count()))
+
+
+def available() -> Sequence[str]:
+    """Names of the NVIDIA GPUs that can be used."""
+    return _names()
