@@ -13,7 +13,7 @@ from numbagrad.api.custom import checkpoint, custom_jvp, custom_vjp, remat
 from numbagrad.api.elementwise import elementwise
 from numbagrad.api.grad import grad, hvp, jvp, linearize, value_and_grad, vjp
 from numbagrad.api.jacobian import hessian, jacfwd, jacrev
-from numbagrad.api.stop import block_until_ready, device_put, devices, stop_gradient
+from numbagrad.api.device import block_until_ready, default_device, device_put, devices
 from numbagrad.core.array import Array
 from numbagrad.core.errors import (
     DeviceError,
@@ -24,6 +24,7 @@ from numbagrad.core.errors import (
 )
 from numbagrad.core.registry import register_kernel
 from numbagrad.core.tree import tree_map
+from numbagrad.lax.structural import stop_gradient
 from numbagrad.scalar import atom
 
 if _TYPE_CHECKING:
@@ -44,7 +45,7 @@ def __getattr__(name: str) -> _Any:
 # fmt: off
 __all__ = [
     "Array", "DeviceError", "EscapedTracerError", "NumbagradError", "TracerConversionError", "ViewAssignmentError",
-    "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "device_put", "devices", "elementwise",
+    "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "default_device", "device_put", "devices", "elementwise",
     "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "ops", "optim", "random",
     "register_kernel", "remat", "scipy", "stop_gradient",
     "testing", "tree", "tree_map", "tree_util", "value_and_grad", "vjp",

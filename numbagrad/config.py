@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 # A worker that sleeps takes 70 to 100 us to come, so a second thread pays from some 100 us of work on: half a million
 # elements of a memory-bound map, fewer where an element costs more (exponentials and the like).
@@ -21,6 +22,9 @@ CHUNK_ELEMENTS = 1 << 15
 # Arrays at least this large come from the buffer pool: below, malloc recycles well by itself.
 POOL_MIN_BYTES = 1 << 20
 POOL_MAX_BYTES = 1 << 30  # kept for reuse in total
+
+# Devices in use besides the CPU, by name. While there are none, nothing asks where an operand is.
+OPENED: dict[str, Any] = {}
 
 
 def cache_dir() -> Path:

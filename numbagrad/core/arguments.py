@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.config import OPENED
+from numbagrad.core import device as devices
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import DEFAULTS, SCALARS, SUPPORTED, check_dtype, promote_pair
 from numbagrad.core.errors import message
@@ -45,7 +47,15 @@ def from_numpy(x: ndarray, op: str) -> ndarray:
 
 
 def value_of(x: Any, op: str = "asarray") -> Any:
-    """The value of anything array-like. NumPy buffers are shared, see `own`."""
+    """The value of anything array-like; of host data where new arrays go. NumPy buffers are shared, see `own`."""
+    if isinstance(x, Array):
+        return x._value
+    value = host_value(x, op)
+    return devices.placed(value, devices.default()) if OPENED and value.__class__ is ndarray else value
+
+
+def host_value(x: Any, op: str = "asarray") -> Any:
+    """The value of anything array-like; host data stays where it is."""
     if isinstance(x, Array):
         return x._value
     kind = x.__class__
@@ -76,6 +86,9 @@ def _from_other(x: Any, op: str) -> Any:
         return np.asarray(x)
     if isinstance(x, range):
         return np.asarray(x, np.int64)
+    shared = devices.foreign(x, op)
+    if shared is not None:
+        return shared
     if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
         return from_numpy(np.asarray(x), op)
     if hasattr(x, "__dlpack__"):
@@ -119,7 +132,7 @@ def kind_of(x: Any, value: Any) -> Any:
 
 def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[list[Any], np.dtype]:
     """Values of one common dtype (NEP 50: Python scalars are weak)."""
-    values = [None if x.__class__ in SCALARS else value_of(x, op) for x in xs]
+    values = [None if x.__class__ in SCALARS else host_value(x, op) for x in xs]
     if dtype is None:
         common: Any = None
         for x, v in zip(xs, values, strict=True):
@@ -129,7 +142,26 @@ def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[
         if dtype == np.int64 and all(v is None for v in values):
             dtype = np.result_type(*(_default(x, op) for x in xs))
     traced = any(isinstance(v, Box) for v in values)
-    return [_as(x, v, dtype, traced, op) for x, v in zip(xs, values, strict=True)], dtype
+    found: Any = [_as(x, v, dtype, traced, op) for x, v in zip(xs, values, strict=True)]
+    return (together(op, xs, found) if OPENED else found), dtype
+
+
+def together(op: str, xs: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The values of operands on one device."""
+    arrays = [isinstance(x, Array) or v.__class__ is not ndarray for x, v in zip(xs, values, strict=True)]
+    return devices.gather(op, values, arrays)
+
+
+def arrays_of(op: str, *xs: Any) -> list[Array]:
+    """Operands as Arrays on one device, each in its own dtype."""
+    values: Any = [own(host_value(x, op), x) for x in xs]
+    return [Array(v) for v in (together(op, xs, values) if OPENED else values)]
+
+
+def meet_with(op: str, x: Array, *others: Any) -> list[Any]:
+    """The values of further operands on the device of an array, or the user's error."""
+    values = [host_value(other, op) for other in others]
+    return list(together(op, (x, *others), (x._value, *values))[1:]) if OPENED else values
 
 
 def _as(x: Any, value: Any, dtype: np.dtype, traced: bool, op: str) -> Any:

@@ -6,11 +6,13 @@ array is: its value, how it becomes other things, and what it refuses.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from numbagrad.core.errors import TracerConversionError, message
+from numbagrad.core import device as devices
+from numbagrad.core.errors import DeviceError, TracerConversionError, message
 from numbagrad.core.trace import Box, concrete, device_of
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class Array(Methods):
 
     @property
     def device(self) -> str:
-        """Where the elements are: "cpu", "cuda:0", ..."""
+        """Where the elements are: "cpu", "cuda:0" and so on."""
         return device_of(self._value)
 
     def __len__(self) -> int:
@@ -168,7 +170,8 @@ class Array(Methods):
 
     def __reduce__(self) -> Any:
         value = self._concrete("a pickle", "Pickle it outside the transformed function.")
-        return _restore, (np.ascontiguousarray(value).reshape(value.shape),)
+        host = np.ascontiguousarray(value).reshape(value.shape)
+        return (_restore, (host,)) if self._value.__class__ is np.ndarray else (_restore, (host, self.device))
 
     def __copy__(self) -> Array:
         return Array(self._value)
@@ -176,12 +179,30 @@ class Array(Methods):
     def __deepcopy__(self, memo: Any) -> Array:
         return Array(self._value)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, **options: Any) -> Any:
         """DLPack capsule of the buffer (shared; do not write to it)."""
-        return self._concrete("a DLPack capsule", "Export it outside the transformed function.").__dlpack__(**options)
+        value = self._buffer("a DLPack capsule", "Export it outside the transformed function.")
+        if value.__class__ is np.ndarray:
+            return value.__dlpack__(stream=stream, max_version=max_version, **options)
+        wanted, kept = options.get("dl_device"), options.get("copy") is not True
+        if kept and wanted in (None, self.__dlpack_device__()):
+            return devices.interop().capsule(value, stream, max_version)
+        if wanted is None or wanted[0] == 1:
+            return np.asarray(value).__dlpack__(max_version=max_version)
+        raise BufferError(message("__dlpack__", "not on that device", wanted, self.__dlpack_device__()))
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        value = concrete(self._value)
+        return (1, 0) if value.__class__ is np.ndarray else devices.interop().place(value)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, of arrays on a GPU."""
+        value = concrete(self._value)
+        if value.__class__ is np.ndarray or not hasattr(value.device, "number"):
+            raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
+        value = self._buffer("a CUDA array", "Export it outside the transformed function.")
+        return devices.interop().interface(value)
 
     def item(self, *index: int) -> Any:
         """The single element, or the one at an index, as a Python number."""
@@ -194,7 +215,10 @@ class Array(Methods):
         return self._concrete("a list", "Keep it an array.").tolist()
 
     def block_until_ready(self) -> Array:
-        """Wait until computed (at once on the CPU)."""
+        """Wait until computed (at once on the CPU), and raise what the device found wrong meanwhile."""
+        value = concrete(self._value)
+        if value.__class__ is not np.ndarray:
+            value.device.synchronize()
         return self
 
 
@@ -204,8 +228,12 @@ class ViewArray(Array):
     __slots__ = ()
 
 
-def _restore(buffer: np.ndarray) -> Array:
-    return Array(buffer)
+def _restore(buffer: np.ndarray, device: str = devices.CPU) -> Array:
+    try:
+        return Array(devices.placed(buffer, devices.find(device, "unpickle")))
+    except DeviceError as error:  # a model trained on a GPU is opened on a laptop: its numbers are all here
+        warnings.warn(f"{error} The array is on the CPU now.", stacklevel=2)
+        return Array(buffer)
 
 
 def is_traced(x: Any) -> bool:

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, value_of
+from numbagrad.core.arguments import arrays_of, meet_with, value_of
 from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import products, reductions, shaping
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.numpy.searching import take
+from numbagrad.primitives.sort import argsort, searchsorted
 
 # fmt: off
 __all__ = [
@@ -32,14 +34,15 @@ def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Array:
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """n-th difference of neighbours along an axis."""
-    x = Array(owned(a, "diff"))
+    given = [p for p in (a, prepend, append) if p is not None]
+    x, *more = arrays_of("diff", *given)
     k = normalize_axis(axis, x.ndim, "diff")
     if n < 0:
         raise ValueError(message("diff", "negative order", n, "n >= 0"))
     ends = []
     for extra in (prepend, append):
         if extra is not None:
-            e = Array(owned(extra))
+            e = more.pop(0)
             extra = shaping.broadcast_to(e, (*x.shape[:k], 1, *x.shape[k + 1 :])) if e.ndim == 0 else e
         ends.append(extra)
     parts = [p for p in (ends[0], x, ends[1]) if p is not None]
@@ -52,8 +55,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """Differences of neighbours of the flat array, with optional ends."""
-    parts = [p for p in (to_begin, diff(shaping.ravel(ary)), to_end) if p is not None]
-    return shaping.concatenate([shaping.ravel(p) for p in parts])
+    return shaping.concatenate([p for p in (to_begin, diff(shaping.ravel(ary)), to_end) if p is not None], None)
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -71,7 +73,7 @@ def _gradient(x: Array, spacing: Any, axis: int, edge_order: int) -> Array:
     n = x.shape[axis]
     if n < edge_order + 1:
         raise ValueError(message("gradient", "axis too short", n, f"at least {edge_order + 1}"))
-    h = Array(value_of(spacing))
+    h = Array(meet_with("gradient", x, spacing)[0])
     if h.ndim:
         h = diff(h).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     else:
@@ -89,11 +91,11 @@ def _gradient(x: Array, spacing: Any, axis: int, edge_order: int) -> Array:
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integral along an axis by the trapezoidal rule."""
-    v = Array(value_of(y, "trapezoid"))
+    v, *rest = arrays_of("trapezoid", *((y,) if x is None else (y, x)))
     k = normalize_axis(axis, v.ndim, "trapezoid")
     step: Any = dx
     if x is not None:
-        points = Array(value_of(x))
+        (points,) = rest
         step = diff(points, axis=-1 if points.ndim == 1 else k)
         step = step.reshape([-1 if d == k else 1 for d in range(v.ndim)]) if points.ndim == 1 else step
     return reductions.sum(step * (_cut(v, k, 1, None) + _cut(v, k, None, -1)) / 2.0, k)
@@ -101,14 +103,14 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> Array:
     """Piecewise linear interpolation through (xp, fp), xp ascending; differentiable in x, xp and fp."""
-    v, points, heights = _float(x), _float(xp), _float(fp)
+    v, points, heights = map(_float, arrays_of("interp", x, xp, fp))
     if points.ndim != 1 or points.shape != heights.shape or points.size == 0:
         raise ValueError(
             message("interp", "points do not match", f"{points.shape}, {heights.shape}", "equal 1-d shapes")
         )
     if period is not None:
         v, points = v % period, points % period
-        order = np.argsort(concrete_array(points), kind="stable")
+        order = Array(argsort(points._value, axis=0))
         points, heights = points[order], heights[order]
         points = shaping.concatenate([points[-1:] - period, points, points[:1] + period])
         heights = shaping.concatenate([heights[-1:], heights, heights[:1]])
@@ -116,8 +118,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if n == 1:
         inside = v * 0 + heights[0]
     else:
-        where = np.searchsorted(concrete_array(points), concrete_array(v), "right")
-        i = np.clip(where, 1, n - 1)
+        i = ew.clip(Array(searchsorted(points._value, v._value, side="right")), 1, n - 1)
         x0, x1, f0, f1 = (take(p, j) for p, j in ((points, i - 1), (points, i), (heights, i - 1), (heights, i)))
         inside = f0 + (v - x0) / (x1 - x0) * (f1 - f0)
     if period is None:
@@ -137,7 +138,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 
 def polyval(p: Any, x: Any) -> Array:
     """Polynomial with coefficients p, highest power first, at x (Horner)."""
-    coefficients, v = Array(owned(p)), Array(owned(x))
+    coefficients, v = arrays_of("polyval", p, x)
     result = v * 0
     for k in range(coefficients.shape[0]):
         result = result * v + coefficients[k]
@@ -146,10 +147,11 @@ def polyval(p: Any, x: Any) -> Array:
 
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
     """Covariance matrix of variables in rows (columns if not rowvar)."""
-    x = shaping.atleast_2d(_float(m))
+    first, *second = arrays_of("cov", *((m,) if y is None else (m, y)))
+    x = shaping.atleast_2d(_float(first))
     x = x if rowvar or x.shape[0] == 1 else x.T
     if y is not None:
-        other = shaping.atleast_2d(_float(y))
+        other = shaping.atleast_2d(_float(second[0]))
         x = shaping.concatenate([x, other if rowvar or other.shape[0] == 1 else other.T])
     freedom = (0 if bias else 1) if ddof is None else ddof
     centred = x - reductions.mean(x, 1, keepdims=True)

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import own, owned, value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import host_value, own, owned, together
 from numbagrad.core.array import Array
+from numbagrad.core.device import chosen, find, foreign, move, place_of, placed
 from numbagrad.core.dtypes import FLOAT, check_dtype
-from numbagrad.core.errors import DeviceError, message
-from numbagrad.core.trace import Box
+from numbagrad.core.errors import message
 from numbagrad.numpy import shaping
 from numbagrad.numpy.elementwise import call, where
-from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.elementwise import convert, op
 
 # fmt: off
 __all__ = [
@@ -23,11 +24,6 @@ __all__ = [
     "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "vander", "zeros", "zeros_like",
 ]
 # fmt: on
-
-
-def _on(device: Any, name: str) -> None:
-    if device is not None and str(device) != "cpu":
-        raise DeviceError(message(name, "no such device", device, "'cpu'"))
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None) -> Array:
@@ -40,11 +36,14 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None =
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    _on(device, "asarray")
-    value = value_of(a, "asarray")
+    value = host_value(a, "asarray")
     if dtype is not None:
         value = convert(value, check_dtype("asarray", dtype))
-    if copy is False and not isinstance(a, Array) and not (value is a or getattr(value, "base", None) is not None):
+    shares = isinstance(a, Array) or value is a or getattr(value, "base", None) is not None
+    if device is not None or (OPENED and value.__class__ is np.ndarray and not isinstance(a, Array)):
+        value, before = move(value, chosen(device, "asarray")), value
+        shares = shares and value is before
+    if copy is False and not shares:
         raise ValueError(
             message("asarray", "cannot be made without a copy", type(a).__name__, "a NumPy array of a supported dtype")
         )
@@ -53,9 +52,9 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None =
     return Array(value)
 
 
-def array(a: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Array:
+def array(a: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, device: Any = None) -> Array:
     """An Array of anything array-like."""
-    x = asarray(a, dtype)
+    x = asarray(a, dtype, device=device)
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
 
@@ -69,14 +68,29 @@ def copy(a: Any) -> Array:
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
     """The bytes of a buffer as a 1-d array (copied)."""
-    return Array(np.frombuffer(buffer, check_dtype("frombuffer", dtype), count, offset).copy())
+    return _new(np.frombuffer(buffer, check_dtype("frombuffer", dtype), count, offset).copy(), None, "frombuffer")
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An Array from any object with the DLPack protocol, sharing its memory unless `copy`."""
-    _on(device, "from_dlpack")
-    shared = np.from_dlpack(x)
-    return Array(owned(shared.copy() if copy else shared, "from_dlpack"))
+    """An Array from any object with the DLPack protocol, sharing its memory unless `copy` or another device is asked.
+
+    A GPU's array stays there. Errors: ValueError for copy=False where it must be copied.
+    """
+    shared = foreign(x, "from_dlpack")
+    if shared is None:
+        shared = np.from_dlpack(x)
+        shared = owned(shared.copy() if copy else shared, "from_dlpack")
+    elif copy:
+        shared = shared.copy()
+    moved = shared if device is None else move(shared, find(device, "from_dlpack"))
+    if copy is False and moved is not shared:
+        raise ValueError(message("from_dlpack", "cannot be made without a copy", f"device={device!r}", "its own device"))
+    return Array(moved)
+
+
+def _new(host: np.ndarray, device: Any, name: str) -> Array:
+    """A new array of what was made on the host."""
+    return Array(placed(host, chosen(device, name)))
 
 
 def _shape(shape: Any, name: str) -> tuple[int, ...]:
@@ -88,14 +102,19 @@ def _shape(shape: Any, name: str) -> tuple[int, ...]:
 
 def zeros(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
     """All 0."""
-    _on(device, "zeros")
-    return Array(np.zeros(_shape(shape, "zeros"), check_dtype("zeros", FLOAT if dtype is None else dtype)))
+    return _filled(shape, 0, dtype, device, "zeros")
 
 
 def ones(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
     """All 1."""
-    _on(device, "ones")
-    return Array(np.ones(_shape(shape, "ones"), check_dtype("ones", FLOAT if dtype is None else dtype)))
+    return _filled(shape, 1, dtype, device, "ones")
+
+
+def _filled(shape: Any, number: int, dtype: Any, device: Any, name: str) -> Array:
+    found, kind, place = _shape(shape, name), check_dtype(name, FLOAT if dtype is None else dtype), chosen(device, name)
+    if place is not None:
+        return Array(place.full(found, number, kind))
+    return Array(np.zeros(found, kind) if number == 0 else np.ones(found, kind))
 
 
 def empty(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
@@ -105,17 +124,23 @@ def empty(shape: Any, dtype: Any = float, *, device: Any = None) -> Array:
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """All one value, which may be traced and of any shape that broadcasts."""
-    _on(device, "full")
-    value = value_of(fill_value, "full")
+    value = host_value(fill_value, "full")
     value = value if dtype is None else convert(value, check_dtype("full", dtype))
-    if isinstance(value, Box):
-        return shaping.broadcast_to(Array(value), _shape(shape, "full"))
-    return Array(np.full(_shape(shape, "full"), value, value.dtype))
+    if device is not None or (OPENED and not isinstance(fill_value, Array)):
+        place = chosen(device, "full")
+        if place is not None and value.__class__ is np.ndarray and value.shape == ():
+            return Array(place.full(_shape(shape, "full"), value, value.dtype))
+        value = move(value, place)
+    if value.__class__ is np.ndarray:
+        return Array(np.full(_shape(shape, "full"), value, value.dtype))
+    return shaping.broadcast_to(Array(value), _shape(shape, "full"))
 
 
 def _like(name: str, make: Any, doc: str) -> Any:
     def function(a: Any, *args: Any, dtype: Any = None, shape: Any = None, device: Any = None) -> Array:
-        value = value_of(a, name)
+        value = host_value(a, name)
+        if device is None and isinstance(a, Array):
+            device = a.device
         return make(value.shape if shape is None else shape, *args, dtype or value.dtype, device=device)
 
     function.__name__ = function.__qualname__ = name
@@ -131,12 +156,11 @@ full_like = _like("full_like", full, "All one value, of an array's shape and dty
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Array:
     """start, start + step, ... below stop; concrete numbers."""
-    _on(device, "arange")
     bounds = [_number(v) for v in ((0, start, step) if stop is None else (start, stop, step))]
     if bounds[2] == 0:
         raise ValueError(message("arange", "step is 0", bounds, "a step other than 0"))
     made = np.arange(*bounds, dtype=None if dtype is None else check_dtype("arange", dtype))
-    return Array(made)
+    return _new(made, device, "arange")
 
 
 def _number(x: Any) -> Any:
@@ -155,12 +179,14 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """num values evenly from start to stop, differentiable in both."""
-    _on(device, "linspace")
-    a, b = Array(owned(start)), Array(owned(stop))
+    ends = [own(host_value(x, "linspace"), x) for x in (start, stop)]
+    if device is not None:
+        ends = [move(v, find(device, "linspace")) for v in ends]
+    a, b = map(Array, together("linspace", (start, stop), ends) if OPENED else ends)
     steps = num - 1 if endpoint else num
     weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
     shape = np.broadcast_shapes(a.shape, b.shape)
-    w = Array(weight.reshape((num,) + (1,) * len(shape)))
+    w = weight.reshape((num,) + (1,) * len(shape))
     # both ends exact: the last weight is 1 and the first 0
     line = a * (1.0 - w) + b * w
     if dtype is not None:
@@ -183,9 +209,12 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return made if dtype is None else made.astype(dtype)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, device: Any = None) -> Array:
     """1 on a diagonal, 0 elsewhere."""
-    return Array(np.eye(N, M, k, check_dtype("eye", FLOAT if dtype is None else dtype)))
+    kind, place = check_dtype("eye", FLOAT if dtype is None else dtype), chosen(device, "eye")
+    if place is None:
+        return Array(np.eye(N, M, k, kind))
+    return Array(convert(_diagonals(N, N if M is None else M, k, "equal", place), kind))
 
 
 def identity(n: int, dtype: Any = float) -> Array:
@@ -193,21 +222,35 @@ def identity(n: int, dtype: Any = float) -> Array:
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, device: Any = None) -> Array:
     """1 at and below a diagonal."""
-    return Array(np.tri(N, M, k, check_dtype("tri", dtype)))
+    kind, place = check_dtype("tri", dtype), chosen(device, "tri")
+    if place is None:
+        return Array(np.tri(N, M, k, kind))
+    return Array(convert(_diagonals(N, N if M is None else M, k, "less_equal", place), kind))
+
+
+def _diagonals(rows: int, columns: int, k: int, relation: str, place: Any) -> Any:
+    """Where j - k equals (or is at most) i, made on the device from two lines."""
+    i, j = np.arange(rows).reshape(rows, 1), np.arange(columns) - k
+    return op(relation)(placed(j, place), placed(i, place))
+
+
+def _below(x: Array, k: int) -> Any:
+    (rows, columns), place = x.shape[-2:], place_of(x._value)
+    return np.tri(rows, columns, k, bool) if place is None else _diagonals(rows, columns, k, "less_equal", place)
 
 
 def tril(m: Any, k: int = 0) -> Array:
     """Zero above a diagonal."""
     x = Array(owned(m))
-    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, np.zeros((), x.dtype))
+    return where(Array(_below(x, k)), x, np.zeros((), x.dtype))
 
 
 def triu(m: Any, k: int = 0) -> Array:
     """Zero below a diagonal."""
     x = Array(owned(m))
-    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), np.zeros((), x.dtype), x)
+    return where(Array(_below(x, k - 1)), np.zeros((), x.dtype), x)
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
@@ -224,7 +267,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 def indices(dimensions: Sequence[int], dtype: Any = int) -> Array:
     """Index of every element along every axis."""
-    return Array(np.indices(tuple(dimensions), check_dtype("indices", dtype)))
+    return _new(np.indices(tuple(dimensions), check_dtype("indices", dtype)), None, "indices")
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
@@ -236,4 +279,5 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
 
 def fromfunction(function: Any, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
     """The function of the index arrays."""
-    return function(*(Array(i) for i in np.indices(tuple(shape), check_dtype("fromfunction", dtype))), **kwargs)
+    found = np.indices(tuple(shape), check_dtype("fromfunction", dtype))
+    return function(*(_new(i, None, "fromfunction") for i in found), **kwargs)

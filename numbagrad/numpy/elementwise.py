@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import own, owned, promote, value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside, gather, place_of
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
+from numbagrad.core.registry import PRIMITIVES, own_zeros
+from numbagrad.core.trace import Box, concrete
 from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.scalar import ATOMS, Expr, arg
 from numbagrad.scalar.atoms.trigonometric import sinc_of
@@ -200,7 +204,7 @@ def _part(name: str) -> Callable[..., Array]:
         value = value_of(x, name)
         if value.dtype.kind == "c":
             return call(name, x)
-        return Array(np.zeros(value.shape, value.dtype) if name == "imag" else own(value, x))
+        return Array(own_zeros(concrete(value), value.shape, value.dtype) if name == "imag" else own(value, x))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = ATOMS[name].doc
@@ -261,13 +265,18 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     >>> ng.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0))(0.0)
     Array(0., dtype=float64)
     """
-    chosen = value_of(condition, "where")
+    chosen = host_value(condition, "where")
     if x is None and y is None:
-        return tuple(Array(i) for i in np.nonzero(Array(chosen)._concrete("indices", "Use the three-argument where.")))
+        held = Array(chosen)._concrete("indices", "Use the three-argument where.")
+        return tuple(Array(beside(i, chosen)) for i in np.nonzero(held))
     if x is None or y is None:
         raise TypeError(message("where", "either both or neither of x and y", "one of them", "both"))
     values, _ = promote((x, y), "where")
-    return Array(op("select")(convert(own(chosen, condition), BOOL), *values))
+    chosen = convert(own(chosen, condition), BOOL)
+    if OPENED:  # a mask of the CPU's goes where the values are
+        arrays = [isinstance(v, Array) or isinstance(u, Box) for v, u in zip((x, y), values, strict=True)]
+        chosen, *values = gather("where", [chosen, *values], [place_of(chosen) is not None, *arrays])
+    return Array(op("select")(chosen, *values))
 
 
 def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Array:
@@ -301,7 +310,7 @@ def power(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
         if short:
             return store(call(short, x), out, "power")
     values, common = promote((x, y), "power", None if dtype is None else check_dtype("power", dtype))
-    if common.kind in "iu" and value_of(y).size and (np.asarray(Array(values[1])) < 0).any():
+    if common.kind == "i" and _any_negative(values[1]):
         raise ValueError(
             message("power", "an integer to a negative integer power", "a negative exponent", "a float base")
         )
@@ -313,6 +322,13 @@ def power(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
 pow = power
 
 
+def _any_negative(value: Any) -> bool:
+    if value.__class__ is np.ndarray:
+        return bool((value < 0).any())
+    negative = op("less")(value, np.zeros((), value.dtype))
+    return bool(PRIMITIVES["reduce_any"](negative, axes=tuple(range(value.ndim))).item())
+
+
 def float_power(x: Any, y: Any, /) -> Array:
     """x ** y in float64 or complex128."""
     values, common = promote((x, y), "float_power")
@@ -322,6 +338,7 @@ def float_power(x: Any, y: Any, /) -> Array:
 
 def ldexp(x: Any, exponent: Any, /) -> Array:
     """x * 2 ** exponent."""
+    x, exponent = arrays_of("ldexp", x, exponent)
     return call("multiply", convert_to_float(x, "ldexp"), call("exp2", convert_to_float(exponent, "ldexp")))
 
 

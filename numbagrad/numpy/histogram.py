@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import arrays_of, host_value, meet_with
 from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import message
-from numbagrad.kernels.cpu.places import as_int64
+from numbagrad.core.trace import concrete
+from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
+from numbagrad.numpy.indexing import as_index
 from numbagrad.numpy.order import ordered, whole
 from numbagrad.primitives import index as rows_of
+from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.reduce import reduce_max, reduce_min
+from numbagrad.primitives.segment import segment_sum
 from numbagrad.primitives.sort import searchsorted
 
 _RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
@@ -23,20 +30,43 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 
 def _numbers(x: Any, name: str) -> np.ndarray:
-    return concrete_array(Array(ordered(x, name)))
+    return concrete_array(Array(ordered(Array(host_value(x, name)), name)))
 
 
-def _totals(numbers: np.ndarray, weights: Any, bins: int, name: str) -> Any:
+def _points(x: Any, name: str) -> Any:
+    """The concrete numbers to count, where they are."""
+    return concrete(ordered(x, name))
+
+
+def _totals(numbers: Any, weights: Any, bins: int, name: str) -> Any:
     """Sum of the weights by number; numbers out of range are dropped."""
-    value = value_of(weights, name)
+    (value,) = meet_with(name, Array(numbers), weights)
     if value.shape != numbers.shape:
         raise ValueError(message(name, "weights do not fit", value.shape, f"one per element, {numbers.shape}"))
     flat = shaping.ravel(Array(value))._value
     if flat.dtype.kind == "b":
         flat = convert(flat, np.dtype(np.int64))
-    index = numbers.reshape(-1).astype(np.int64)
+    index = convert(reshape_to(numbers, (numbers.size,)), np.dtype(np.int64))
+    if index.__class__ is not np.ndarray:
+        return segment_sum(flat, index, segments=bins, mode="drop")
     index = np.where((index < 0) | (index >= bins), bins, index)
     return rows_of.scatter_add(np.zeros(bins, flat.dtype), index, flat, mode="fill")
+
+
+def _count(numbers: Any, bins: int) -> Any:
+    """How often each number below `bins` occurs; negative ones are dropped."""
+    if numbers.__class__ is np.ndarray:
+        return np.bincount(numbers[(numbers >= 0) & (numbers < bins)], minlength=bins)
+    one = np.broadcast_to(np.ones((), np.int64), numbers.shape)
+    return segment_sum(numbers.put(one), numbers, segments=bins, mode="drop")
+
+
+def _ends(numbers: Any) -> tuple[Any, Any]:
+    """The smallest and the largest number of some."""
+    if numbers.__class__ is np.ndarray:
+        return numbers.min(), numbers.max()
+    axes = tuple(range(numbers.ndim))
+    return tuple(np.asarray(f(numbers, axes=axes))[()] for f in (reduce_min, reduce_max))
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Array:
@@ -48,23 +78,24 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     >>> ng.grad(lambda w: np.bincount([0, 1, 1], w)[1])(np.asarray([1.0, 2.0, 3.0]))
     Array([0., 1., 1.], dtype=float64)
     """
-    numbers = _numbers(x, "bincount")
+    numbers = _points(x, "bincount")
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "biu"):
         got = f"{numbers.dtype}{list(numbers.shape)}"
         raise TypeError(message("bincount", "not a line of integers", got, "one axis of integers"))
-    if numbers.size and numbers.min() < 0:
-        raise ValueError(message("bincount", "a negative number", numbers.min(), "numbers from 0 on"))
+    least, most = _ends(numbers) if numbers.size else (0, -1)
+    if least < 0:
+        raise ValueError(message("bincount", "a negative number", least, "numbers from 0 on"))
     minlength = whole(minlength, "bincount", "minlength")
     bins = None if length is None else whole(length, "bincount", "length")
     if minlength < 0 or (bins is not None and bins < 0):
         got = f"minlength={minlength}, length={length}"
         raise ValueError(message("bincount", "a negative length", got, "0 or more"))
-    numbers = as_int64(numbers)
+    numbers = convert(as_index(numbers), np.dtype(np.int64))
     if bins is None:
-        bins = max(minlength, int(numbers.max(initial=-1)) + 1)
+        bins = max(minlength, int(most) + 1)
     if weights is None:
-        return Array(np.bincount(numbers[numbers < bins], minlength=bins))
-    value = value_of(weights, "bincount")
+        return Array(_count(numbers, bins))
+    (value,) = meet_with("bincount", Array(numbers), weights)
     if value.dtype.kind == "c":
         raise TypeError(message("bincount", "complex weights", value.dtype, "a real dtype", "Count both parts."))
     return Array(_totals(numbers, Array(convert(value, np.dtype(np.float64))), bins, "bincount"))
@@ -72,7 +103,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
     """The edges `histogram` would use. No derivative."""
-    return Array(_edges(_numbers(a, "histogram_bin_edges"), bins, range, weights, "histogram_bin_edges"))
+    plain = _points(a, "histogram_bin_edges")
+    return Array(beside(_edges(plain, bins, range, weights, "histogram_bin_edges"), plain))
 
 
 def _number(bins: Any) -> int | None:
@@ -113,13 +145,13 @@ def _span(range: Any, name: str) -> Any:
     return ends
 
 
-def _finite(values: np.ndarray, name: str) -> None:
-    if values.dtype.kind == "f" and values.size and not np.isfinite([values.min(), values.max()]).all():
+def _finite(values: Any, name: str) -> None:
+    if values.dtype.kind == "f" and values.size and not np.isfinite(_ends(values)).all():
         step = "Give range=, or edges: then what is outside is left out."
         raise ValueError(message(name, "the range of the data", "nan or inf", "finite values", step))
 
 
-def _edges(plain: np.ndarray, bins: Any, range: Any, weights: Any, name: str) -> np.ndarray:
+def _edges(plain: Any, bins: Any, range: Any, weights: Any, name: str) -> np.ndarray:
     if not isinstance(bins, str):
         bins = _bins(bins, name)
     elif bins not in _RULES:
@@ -129,6 +161,8 @@ def _edges(plain: np.ndarray, bins: Any, range: Any, weights: Any, name: str) ->
     span = _span(range, name)
     if span is None and not isinstance(bins, np.ndarray):
         _finite(plain, name)
+    if plain.__class__ is not np.ndarray:  # but for a rule, the ends of the data are all that counts
+        plain = np.asarray(plain) if isinstance(bins, str) or not plain.size else np.asarray(_ends(plain))
     edges = np.histogram_bin_edges(plain, bins, span)
     return edges if edges.dtype.kind == "f" and edges.itemsize >= 4 else np.asarray(edges, float)
 
@@ -142,30 +176,29 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     >>> np.histogram(np.asarray([1.0, 2.0, 2.0, 4.0]), bins=3)
     (Array([1, 2, 1], dtype=int64), Array([1., 2., 3., 4.], dtype=float64))
     """
-    plain = _numbers(a, "histogram")
+    plain = _points(a, "histogram")
     edges = _edges(plain, bins, range, weights, "histogram")
-    counts = Array(_grid(plain.reshape(-1, 1), [edges], _flat(weights), "histogram"))
-    return (_density(counts, [edges]) if density else counts), Array(edges)
+    counts = Array(_grid([reshape_to(plain, (plain.size,))], edges=[edges], weights=weights, name="histogram"))
+    return (_density(counts, [edges]) if density else counts), Array(beside(edges, plain))
 
 
-def _flat(weights: Any) -> Any:
-    return None if weights is None else shaping.ravel(Array(value_of(weights, "histogram")))
-
-
-def _grid(sample: np.ndarray, edges: Sequence[np.ndarray], weights: Any, name: str) -> Any:
-    """Counts of (n, d) points in the boxes between edges."""
+def _grid(columns: Sequence[Any], edges: Sequence[np.ndarray], weights: Any, name: str) -> Any:
+    """Counts of points, given by their coordinates, in the boxes between edges."""
     shape = tuple(e.size - 1 for e in edges)
-    number, inside = np.zeros(len(sample), np.int64), np.ones(len(sample), bool)
-    for column, e in zip(sample.T, edges, strict=True):
-        place = searchsorted(e, column, side="right") - 1
-        place = np.where(column == e[-1], e.size - 2, place)
-        inside &= (place >= 0) & (place <= e.size - 2)
+    number: Any = 0
+    inside: Any = None
+    for column, e in zip(columns, edges, strict=True):
+        place = Array(searchsorted(e, column, side="right")) - 1
+        place = ew.where(Array(column) == e[-1], e.size - 2, place)
+        within = (place >= 0) & (place <= e.size - 2)
+        inside = within if inside is None else inside & within
         number = number * (e.size - 1) + place
-    number = np.where(inside, number, -1)
+    number = ew.where(inside, number, -1)._value
     bins = int(np.prod(shape))
     if weights is None:
-        return np.bincount(number[inside], minlength=bins).reshape(shape)
-    return shaping.reshape(Array(_totals(number, weights, bins, name)), shape)._value
+        return shaping.reshape(Array(_count(number, bins)), shape)._value
+    flat = shaping.ravel(Array(meet_with(name, Array(number), weights)[0]))
+    return shaping.reshape(Array(_totals(number, flat, bins, name)), shape)._value
 
 
 def _density(counts: Array, edges: Sequence[np.ndarray]) -> Array:
@@ -197,15 +230,16 @@ def histogramdd(
     sample: (n, d), or d arrays of n coordinates.
     """
     if isinstance(sample, (list, tuple)):
-        points = np.stack([_numbers(s, "histogramdd") for s in sample], -1)
+        columns = [concrete(ordered(s, "histogramdd")) for s in arrays_of("histogramdd", *sample)]
     else:
-        points = _numbers(sample, "histogramdd")
+        points = Array(_points(sample, "histogramdd"))
         points = points[:, None] if points.ndim == 1 else points
-    edges = _edges_of_axes(points, bins, range)
-    counts = Array(_grid(points, edges, _flat(weights), "histogramdd"))
+        columns = [points[:, k]._value for k in builtins.range(points.shape[1])]
+    edges = _edges_of_axes(np.stack([np.asarray(c) for c in columns], -1), bins, range)
+    counts = Array(_grid(columns, edges, weights, "histogramdd"))
     if weights is None:  # NumPy's counts are floats here
         counts = Array(convert(counts._value, np.dtype(np.float64)))
-    return (_density(counts, edges) if density else counts), [Array(e) for e in edges]
+    return (_density(counts, edges) if density else counts), [Array(beside(e, counts._value)) for e in edges]
 
 
 def histogram2d(

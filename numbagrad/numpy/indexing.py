@@ -7,22 +7,27 @@ the arrays become one array of row numbers, rows are taken, and the result's axe
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import host_value, meet_with, own, promote
 from numbagrad.core.array import Array, ViewArray
+from numbagrad.core.device import place_of
 from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
+from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
 from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives.broadcast import broadcast_to, reshape_to
-from numbagrad.primitives.elementwise import convert, op
+from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.primitives.layout import transpose
 from numbagrad.primitives.segment import segment_prod
 from numbagrad.primitives.slices import getitem as basic_getitem
 from numbagrad.primitives.slices import setitem as basic_setitem
+from numbagrad.scalar import ATOMS, arg
 
 Key = tuple[Any, ...]
 _DROPPED = np.iinfo(np.int64).min  # out of range whichever way it is counted
@@ -50,12 +55,32 @@ def parse(key: Any, shape: tuple[int, ...], mode: str = "raise", keep: bool = Fa
     return _expand(parts, shape, mode)
 
 
+_PLAIN = (int, slice, type(None), type(Ellipsis))
+
+
+def _is_array(part: Any) -> bool:
+    """Whether a part of a key is an index array, on whatever device."""
+    return part.__class__ not in _PLAIN and part.__class__ is not _ZeroDimMask
+
+
 def _is_mask(part: Any) -> bool:
-    return isinstance(part, np.ndarray) and part.dtype == bool
+    return _is_array(part) and part.dtype == bool
+
+
+def as_index(index: Any, wrap: int = 0) -> Any:
+    """Integers as int32 or int64 where they are; of those too large the largest, or the remainder by `wrap`."""
+    if index.dtype == np.int32 or index.dtype == np.int64:
+        return index
+    if index.__class__ is np.ndarray:
+        return as_int64(index, wrap)
+    if index.dtype == np.uint64:
+        limit = np.asarray(wrap or _LARGEST, np.uint64)
+        index = op("remainder" if wrap else "minimum")(index, limit)
+    return convert(index, np.dtype(np.int64))
 
 
 def _part(part: Any, keep: bool) -> Any:
-    """One part of a key as an int, slice, None, Ellipsis or NumPy array."""
+    """One part of a key as an int, slice, None, Ellipsis, NumPy array or buffer; a mask as a NumPy array."""
     if part is None or part is Ellipsis or part.__class__ is int:
         return part
     if isinstance(part, slice):
@@ -64,7 +89,8 @@ def _part(part: Any, keep: bool) -> Any:
         return np.asarray(part)
     if isinstance(part, np.integer):
         return int(part)
-    value = owned(part, "index") if keep else value_of(part, "index")
+    value = host_value(part, "index")
+    value = own(value, part) if keep else value
     if isinstance(value, Box):
         raise TracerConversionError(
             message("index", "an index is traced", f"a traced {value.dtype}", "integers", "Use stop_gradient(i).")
@@ -73,7 +99,7 @@ def _part(part: Any, keep: bool) -> Any:
         if value.size == 0 and isinstance(part, (list, tuple)):
             return value.astype(np.int64)
         raise IndexError(message("index", "not an index", value.dtype, "integers, booleans, slices, None or ..."))
-    return value
+    return np.asarray(value) if value.dtype == bool else value  # the shape of the result depends on a mask
 
 
 def _whole(s: Any) -> int:
@@ -90,7 +116,7 @@ def _expand(parts: Key, shape: tuple[int, ...], mode: str) -> tuple[Key, bool]:
     for p in parts:
         if p is None:
             done.append(p)
-        elif isinstance(p, np.ndarray):
+        elif _is_array(p):
             arrays = True
             if p.dtype == bool:
                 if p.shape != shape[axis : axis + p.ndim]:
@@ -99,7 +125,7 @@ def _expand(parts: Key, shape: tuple[int, ...], mode: str) -> tuple[Key, bool]:
                 done += list(np.nonzero(p)) if p.ndim else [_ZeroDimMask(bool(p))]
                 axis += p.ndim
             else:
-                done.append(p if p.dtype == np.int32 else as_int64(p, shape[axis] if mode == "wrap" else 0))
+                done.append(as_index(p, shape[axis] if mode == "wrap" else 0))
                 axis += 1
         else:
             if p.__class__ is int and not -shape[axis] <= p < shape[axis]:
@@ -133,10 +159,10 @@ class Gather:
         parts = tuple(None if isinstance(p, _ZeroDimMask) and p.value else p for p in parts)
         if any(isinstance(p, _ZeroDimMask) for p in parts):
             raise IndexError(message("index", "a 0-d False mask", "False", "an array mask", "Use x[None][:0]."))
-        self.basic = tuple(slice(None) if isinstance(p, np.ndarray) else p for p in parts)
+        self.basic = tuple(slice(None) if _is_array(p) else p for p in parts)
         # axes of the view after the basic part (None adds one, slices keep one)
-        axes = [k for k, p in enumerate(parts) if isinstance(p, np.ndarray)]
-        arrays = [p for p in parts if isinstance(p, np.ndarray)]
+        axes = [k for k, p in enumerate(parts) if _is_array(p)]
+        arrays = [p for p in parts if _is_array(p)]
         self.view_shape = _sliced_shape(self.basic, shape)
         try:
             self.index_shape = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -150,7 +176,9 @@ class Gather:
         if len(arrays) == 1:
             self.rows, self.row_mode = arrays[0], mode
         else:
-            self.rows, self.row_mode = self._flat(arrays), "fill" if mode == "fill" else "raise"
+            on_host = all(a.__class__ is np.ndarray for a in arrays)
+            self.rows = self._flat(arrays) if on_host else _joined(arrays, self.lead, mode)
+            self.row_mode = "fill" if mode == "fill" else "raise"
         adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
         position = axes[0] if adjacent else 0
         n = len(self.index_shape)
@@ -207,6 +235,35 @@ class Gather:
         return basic_setitem(x, view, key=self.basic)
 
 
+@cache
+def _joining(count: int, mode: str) -> Any:
+    """Row numbers from `count` indices and the lengths of their axes, in one kernel; what is out of range stays so."""
+    select, either = ATOMS["select"], ATOMS["logical_or"]
+    total = wrong = None
+    for k in range(count):
+        i, n = arg(k), arg(count + k)
+        outside = either(i < -n, i >= n)
+        if mode == "wrap":
+            i = ATOMS["remainder"](i, n)
+        elif mode == "clip":
+            i = ATOMS["clip"](i, -n, n - 1)
+        elif wrong is None:
+            wrong = outside
+        else:
+            wrong = either(wrong, outside)
+        i = select(i < 0, i + n, i)
+        total = i if total is None else total * n + i
+    total = total if wrong is None else select(wrong, _DROPPED, total)
+    return map_op(f"rows_{mode}", (total,), 2 * count)
+
+
+def _joined(arrays: list[Any], lengths: Sequence[int], mode: str) -> Any:
+    """`Gather._flat` where some of the arrays are on a device; "raise" is left to the kernel that takes the rows."""
+    int64 = np.dtype(np.int64)
+    sizes = [np.asarray(max(1, n) if mode == "wrap" else n, int64) for n in lengths]
+    return _joining(len(arrays), mode)(*(convert(a, int64) for a in arrays), *sizes)
+
+
 def _sliced_shape(key: Key, shape: tuple[int, ...]) -> tuple[int, ...]:
     out: list[int] = []
     axis = 0
@@ -224,9 +281,19 @@ def _is_row_index(key: Any, value: Any) -> bool:
     return key.__class__ in (Array, np.ndarray) and key.dtype.kind in "iu" and len(value.shape) > 0
 
 
-def _row_index(key: Any, rows: int, mode: str, keep: bool) -> np.ndarray:
+def _row_index(key: Any, value: Any, mode: str, keep: bool) -> Any:
     index = _part(key, keep)
-    return as_int64(index, rows if mode == "wrap" else 0) if index.dtype == np.uint64 else index
+    if index.__class__ is not np.ndarray:
+        _there(value, [index])
+        return as_index(index, value.shape[0] if mode == "wrap" else 0)
+    return as_int64(index, value.shape[0] if mode == "wrap" else 0) if index.dtype == np.uint64 else index
+
+
+def _there(value: Any, parts: Sequence[Any]) -> None:
+    """An index on a device needs the array there; one on the CPU goes where the array is."""
+    for p in parts:
+        if _is_array(p) and p.__class__ is not np.ndarray and place_of(value) is not p.device:
+            raise mixed_devices("index", (value, p))
 
 
 def getitem(x: Array, key: Any) -> Array:
@@ -236,10 +303,11 @@ def getitem(x: Array, key: Any) -> Array:
         return ViewArray(basic_getitem(value, key=(key,)))
     traced = value.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        return Array(rows_of.take(value, _row_index(key, value.shape[0], "raise", traced), mode="raise"))
+        return Array(rows_of.take(value, _row_index(key, value, "raise", traced), mode="raise"))
     parts, arrays = parse(key, value.shape, keep=traced)
     if not arrays:
         return ViewArray(basic_getitem(value, key=parts))
+    _there(value, parts)
     gather = Gather(parts, value.shape)
     return Array(gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode=gather.row_mode)))
 
@@ -264,9 +332,13 @@ def _set_in_place(x: Array, key: Any, new: Any) -> bool:
     """Write into the buffer itself if nothing but the name x holds it: n assignments in a loop then cost O(n)."""
     value = x._value
     # references to the buffer: x's, the local name's, the argument's; a view or a tape would be one more
-    if value.__class__ is not np.ndarray or sys.getrefcount(value) > 3 or not value.flags.owndata:
+    if sys.getrefcount(value) > 3:
         return False
-    update = value_of(new, "x[i] = v")
+    if value.__class__ is not np.ndarray:
+        return not isinstance(value, Box) and _set_on_device(value, key, new)
+    if not value.flags.owndata:
+        return False
+    update = host_value(new, "x[i] = v")
     parts, arrays = parse(key, value.shape)
     if arrays or update.__class__ is not np.ndarray or not value.flags.writeable:
         return False
@@ -278,28 +350,49 @@ def _set_in_place(x: Array, key: Any, new: Any) -> bool:
     return True
 
 
+def _set_on_device(value: Any, key: Any, new: Any) -> bool:
+    """The same in a device's memory: what was launched before has read the old elements by then."""
+    if value.base is not None or not value.flat:
+        return False
+    parts, arrays = parse(key, value.shape)
+    (update,) = meet_with("x[i] = v", Array(value), new)
+    if arrays or isinstance(update, Box):
+        return False
+    holds("x[i] = v", value.dtype, update.dtype)
+    update = convert(promote((Array(value), Array(update)), "x[i] = v", value.dtype)[0][1], value.dtype)
+    part = basic_getitem.run((value,), {"key": parts})
+    _fits(update.shape, part.shape)
+    if part.size:
+        from numbagrad.kernels.cuda.copy import copy_into
+
+        copy_into(part, _trim(update, part.shape))
+    return True
+
+
 def picked(value: Any, key: Any, mode: str) -> Any:
     """x.at[key].get(mode=...): out-of-range indices clip, wrap or give the fill value."""
     traced = value.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        return rows_of.take(value, _row_index(key, value.shape[0], mode, traced), mode=mode)
+        return rows_of.take(value, _row_index(key, value, mode, traced), mode=mode)
     parts, arrays = parse(key, value.shape, mode, keep=traced)
     if not arrays:
         return basic_getitem(value, key=parts)
+    _there(value, parts)
     gather = Gather(parts, value.shape, mode)
     return gather.from_rows(rows_of.take(gather.to_rows(value), gather.rows, mode=gather.row_mode))
 
 
 def updated(value: Any, key: Any, new: Any, how: str, mode: str = "raise") -> Any:
     """The value with the part at a key set to (or combined with) something."""
-    holds("x[i] = v" if how == "set" else f"x.at[i].{how}", value.dtype, value_of(new).dtype, fractions=how == "set")
+    holds("x[i] = v" if how == "set" else f"x.at[i].{how}", value.dtype, host_value(new).dtype, fractions=how == "set")
     update = convert(promote((Array(value), new), "x[i] = v", value.dtype)[0][1], value.dtype)
     traced = value.__class__ is not np.ndarray or update.__class__ is not np.ndarray
     if _is_row_index(key, value):
-        index = _row_index(key, value.shape[0], mode, traced)
+        index = _row_index(key, value, mode, traced)
         return SCATTERS[how](value, index, _as_place(update, (*index.shape, *value.shape[1:])), mode)
     parts, arrays = parse(key, value.shape, mode, keep=traced)
     if arrays:
+        _there(value, parts)
         gather = Gather(parts, value.shape, mode)
         _fits(update.shape, gather.out_shape)
         rows = gather.to_rows(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numbagrad.core.arguments import owned
+from numbagrad.core.arguments import arrays_of, owned
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy.creation import eye
@@ -51,12 +51,12 @@ def matrix_power(a: Any, n: int) -> Array:
             result = x if result is None else result @ x
         n >>= 1
         x = x @ x if n else x
-    return broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape) if result is None else result
+    return broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), x.shape) if result is None else result
 
 
 def multi_dot(arrays: Sequence[Any]) -> Array:
     """Product of several matrices (vectors at the ends), in the cheapest order."""
-    parts = [Array(owned(a, "multi_dot")) for a in arrays]
+    parts = arrays_of("multi_dot", *arrays)
     if len(parts) < 2:
         raise ValueError(message("multi_dot", "too few matrices", len(parts), "at least two"))
     sizes = [1 if p.ndim == 1 and k == 0 else p.shape[0] for k, p in enumerate(parts)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import promote_pair
 from numbagrad.core.dtypes import result_type as _result_type
@@ -23,7 +23,7 @@ __all__ = [
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; equal infinities are close."""
-    x, y = Array(value_of(a)), Array(value_of(b))
+    x, y = arrays_of("isclose", a, b)
     near = ew.absolute(x - y) <= atol + rtol * ew.absolute(y)
     close = ew.where(ew.isfinite(x) & ew.isfinite(y), near, x == y)
     return close | (ew.isnan(x) & ew.isnan(y)) if equal_nan else close
@@ -36,7 +36,7 @@ def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether two arrays have one shape and equal elements."""
-    x, y = Array(value_of(a1)), Array(value_of(a2))
+    x, y = arrays_of("array_equal", a1, a2)
     if x.shape != y.shape:
         return False
     same = x == y
@@ -45,7 +45,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether two arrays are equal after broadcasting."""
-    x, y = Array(value_of(a1)), Array(value_of(a2))
+    x, y = arrays_of("array_equiv", a1, a2)
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
@@ -90,17 +90,17 @@ def isneginf(x: Any) -> Array:
 
 def shape(a: Any) -> tuple[int, ...]:
     """Length of each axis."""
-    return value_of(a).shape
+    return host_value(a).shape
 
 
 def ndim(a: Any) -> int:
     """Number of axes."""
-    return len(value_of(a).shape)
+    return len(host_value(a).shape)
 
 
 def size(a: Any, axis: int | None = None) -> int:
     """Number of elements, or the length of an axis."""
-    found = value_of(a).shape
+    found = host_value(a).shape
     return int(np.prod(found)) if axis is None else found[axis]
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.config import OPENED
 from numbagrad.core.arguments import scalar_cell
 from numbagrad.core.array import Array, ViewArray
+from numbagrad.core.device import find, meet, move
 from numbagrad.core.dtypes import check_dtype
-from numbagrad.core.errors import DeviceError, TracerConversionError, message
+from numbagrad.core.errors import TracerConversionError, message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import creation, cumulative, indexing, order, products, reductions, shaping, ufuncs
 from numbagrad.numpy import elementwise as ew
@@ -30,6 +32,8 @@ def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floati
             if isinstance(other, Array):
                 y = other._value
                 if y.dtype is dtype:
+                    if OPENED:
+                        x, y = meet(atom_name, x, y)
                     return Array(operation(y, x) if swap else operation(x, y))
             else:
                 kind = other.__class__
@@ -129,7 +133,8 @@ def _contains(self: Array, item: Any) -> bool:
 
 def astype(self: Array, dtype: Any, copy: bool = True, device: Any = None) -> Array:
     """Converted to another dtype; complex to real takes the real part."""
-    return Array(convert(self._value, check_dtype("astype", dtype)))
+    found = convert(self._value, check_dtype("astype", dtype))
+    return Array(found if device is None else move(found, find(device, "astype")))
 
 
 def reshape(self: Array, *shape: Any, order: str = "C") -> Array:
@@ -144,10 +149,8 @@ def transpose(self: Array, *axes: Any) -> Array:
 
 
 def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
-    """On another device (the CPU is the only one here)."""
-    if str(device) != "cpu":
-        raise DeviceError(message("to_device", "no such device", device, "'cpu'"))
-    return self
+    """On another device; the derivative moves back. All work of a device is on one stream, so `stream` says nothing."""
+    return Array(move(self._value, find(device, "to_device")))
 
 
 def _namespace(self: Array, /, *, api_version: str | None = None) -> Any:
@@ -234,7 +237,7 @@ def _plain(x: Any, name: str) -> Any:
                     "Use numbagrad.numpy.",
                 )
             )
-        return x._value
+        return np.asarray(x._value)
     return x
 
 

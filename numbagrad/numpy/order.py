@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array, ViewArray, concrete_array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import ViewAssignmentError, message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
@@ -17,6 +18,7 @@ from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives import sort as prims
 from numbagrad.primitives.along import take_along
+from numbagrad.primitives.elementwise import convert
 
 # fmt: off
 __all__ = [
@@ -111,12 +113,13 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> np.lexsort(([3, 1, 2], [0, 1, 0]))
     Array([2, 0, 1], dtype=int64)
     """
-    lines = [ordered(k, "lexsort") for k in (Array(value_of(keys)) if not isinstance(keys, (list, tuple)) else keys)]
+    given = keys if isinstance(keys, (list, tuple)) else Array(value_of(keys))
+    lines = [ordered(k, "lexsort") for k in arrays_of("lexsort", *given)]
     if not lines or len({v.shape for v in lines}) > 1:
         got = [v.shape for v in lines]
         raise ValueError(message("lexsort", "keys do not match", got, "at least one key, all of one shape"))
     if lines[0].shape == ():
-        return Array(np.zeros((), np.int64))
+        return Array(beside(np.zeros((), np.int64), lines[0]))
     return Array(permutation(lines[::-1], normalize_axis(axis, len(lines[0].shape), "lexsort")))
 
 
@@ -130,7 +133,7 @@ def permutation(keys: Sequence[Any], axis: int) -> Any:
 
 
 def _places(kth: Any, n: int, name: str) -> tuple[int, ...]:
-    given = np.atleast_1d(np.asarray(kth._value if isinstance(kth, Array) else kth))
+    given = np.atleast_1d(np.asarray(kth))
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(message(name, "kth is not an integer", kth, "an int or several"))
     if given.size and not (-n <= given.min() and given.max() < n):
@@ -143,7 +146,7 @@ def _partitioning(value: Any, kth: Any, axis: int, name: str) -> Any:
     if places:
         return prims.argpartition(value, kth=places, axis=axis)
     line = np.arange(value.shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(value.shape))])
-    return np.ascontiguousarray(np.broadcast_to(line, value.shape))
+    return beside(np.ascontiguousarray(np.broadcast_to(line, value.shape)), value)
 
 
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
@@ -171,23 +174,23 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Arra
     >>> np.searchsorted([1, 2, 2, 3], [2, 9]), int(np.searchsorted([1, 2, 2, 3], 2, side="right"))
     (Array([1, 4], dtype=int64), 3)
     """
-    line, values = ordered(a, "searchsorted"), ordered(v, "searchsorted")
+    line, values = (ordered(x, "searchsorted") for x in arrays_of("searchsorted", a, v))
     if len(line.shape) != 1:
         raise ValueError(message("searchsorted", "not a line", f"shape {line.shape}", "one axis"))
     if side not in ("left", "right"):
         raise ValueError(message("searchsorted", "no such side", repr(side), "'left' or 'right'"))
     if sorter is not None:
-        order = value_of(sorter, "searchsorted")
+        order = host_value(sorter, "searchsorted")
         if order.dtype.kind not in "iu" or order.shape != line.shape:
             got = f"{order.dtype}{list(order.shape)}"
             raise ValueError(message("searchsorted", "sorter is no permutation", got, f"{line.shape[0]} integers"))
-        line = rows_of.take(line, order.astype(np.int64), mode="raise")
+        line = rows_of.take(line, convert(order, np.dtype(np.int64)), mode="raise")
     return Array(prims.searchsorted(line, values, side=side))
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """Number of the bin of each element, for increasing or decreasing edges. No derivative."""
-    values, edges = ordered(x, "digitize"), concrete_array(Array(ordered(bins, "digitize")))
+    values, edges = ordered(x, "digitize"), concrete_array(Array(ordered(Array(host_value(bins)), "digitize")))
     steps = np.diff(edges) if edges.ndim == 1 else None
     if steps is None or not ((steps >= 0).all() or (steps <= 0).all()):
         raise ValueError(message("digitize", "bins are not monotonic", f"shape {edges.shape}", "one monotonic axis"))
@@ -236,7 +239,7 @@ def unique(
         found, first, counts = _resized(found, first, counts, number, fill_value)
     found = found if k is None else shaping.moveaxis(found, 0, k)
     wanted = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
-    rest = [Array(np.asarray(part, np.int64)) for want, part in wanted if want]
+    rest = [Array(beside(np.asarray(part, np.int64), x._value)) for want, part in wanted if want]
     return (found, *rest) if rest else found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote
+from numbagrad.core.arguments import arrays_of, owned, promote
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
@@ -82,12 +82,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Array:
 
 def vdot(a: Any, b: Any) -> Array:
     """Sum of conj(a) * b over all elements."""
-    return dot(shaping.ravel(ew.conj(a)), shaping.ravel(b))
+    x, y = arrays_of("vdot", a, b)
+    return dot(shaping.ravel(ew.conj(x)), shaping.ravel(y))
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """Sum of conj(x1) * x2 over an axis, the others broadcast."""
-    return reductions.sum(ew.conj(x1) * Array(owned(x2)), axis)
+    x, y = arrays_of("vecdot", x1, x2)
+    return reductions.sum(ew.conj(x) * y, axis)
 
 
 def inner(a: Any, b: Any) -> Array:
@@ -102,12 +104,13 @@ def inner(a: Any, b: Any) -> Array:
 
 def outer(a: Any, b: Any) -> Array:
     """Products of every element of a with every element of b."""
-    return shaping.ravel(a).reshape(-1, 1) * shaping.ravel(b)
+    x, y = arrays_of("outer", a, b)
+    return shaping.ravel(x).reshape(-1, 1) * shaping.ravel(y)
 
 
 def kron(a: Any, b: Any) -> Array:
     """Kronecker product."""
-    x, y = Array(owned(a)), Array(owned(b))
+    x, y = arrays_of("kron", a, b)
     n = max(x.ndim, y.ndim)
     xs, ys = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
     left = x.reshape([m for k in xs for m in (k, 1)])
@@ -169,7 +172,7 @@ def diagflat(v: Any, k: int = 0) -> Array:
 
 def cross(a: Any, b: Any, axis: int = -1) -> Array:
     """Vector product of 3-vectors along an axis."""
-    x, y = (shaping.moveaxis(v, axis, -1) for v in (a, b))
+    x, y = (shaping.moveaxis(v, axis, -1) for v in arrays_of("cross", a, b))
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ValueError(message("cross", "not 3-vectors", f"{x.shape} and {y.shape}", f"length 3 along axis {axis}"))
     (x0, x1, x2), (y0, y1, y2) = ([v[..., k] for k in range(3)] for v in (x, y))

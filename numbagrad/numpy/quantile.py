@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import host_value, meet_with
 from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import SCALARS, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy import shaping
+from numbagrad.numpy import reductions, shaping
 from numbagrad.numpy.order import ordered
 from numbagrad.numpy.reductions import normalize_axes
 from numbagrad.primitives import sort as prims
@@ -94,7 +95,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip: bool
     rows, axes, shape = _rows(a, axis, name)
     if method not in METHODS:
         raise ValueError(message(name, "no such method", repr(method), f"one of {', '.join(METHODS)}"))
-    parts = Array(value_of(q, name))
+    parts = Array(host_value(q, name))
     parts = Array(convert(parts._value, rows.dtype if q.__class__ in SCALARS else float_dtype(parts.dtype)))
     plain = concrete_array(parts).astype(np.float64).reshape(-1)
     if not ((plain >= 0) & (plain <= 1)).all():
@@ -102,7 +103,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip: bool
         raise ValueError(message(name, "not a share", q, f"numbers from 0 to {limit}"))
     kept = rows.shape[:-1]
     if rows.shape[-1] == 0:
-        found = Array(np.full((*kept, plain.size), np.nan, rows.dtype))
+        found = Array(beside(np.full((*kept, plain.size), np.nan, rows.dtype), rows))
     elif weights is not None:
         found = _weighted(rows, plain, weights, axes, shape, method, skip, name)
     else:
@@ -121,16 +122,19 @@ def _sorted(rows: Any, parts: Array, plain: np.ndarray, method: Method, skip: bo
     line = prims.sort(rows, axis=last)
     n: Any = float(rows.shape[last])
     if skip:
-        n = np.sum(~np.isnan(concrete_array(Array(rows))), -1, keepdims=True).astype(np.float64)
+        held = reductions.sum(~ew.isnan(Array(rows)), last, keepdims=True)
+        n = concrete_array(held).astype(np.float64)
     place = np.broadcast_to(method.at(n, plain), (*rows.shape[:-1], plain.size))
     low = np.floor(place)
     top = np.maximum(n - 1, 0)
     first, second = (np.clip(k, 0, top).astype(np.int64) for k in (low, low + 1))
-    t = Array(method.fraction(place - low).astype(parts.dtype))
+    t: Any = method.fraction(place - low).astype(parts.dtype)
     if method.continuous:  # the fraction moves with q
-        flat = shaping.reshape(parts, (plain.size,))
+        host = parts._value.__class__ is np.ndarray  # shares of the CPU's go where the elements are
+        (q,) = meet_with("quantile", Array(rows), parts._value if host else parts)
+        flat = shaping.reshape(Array(q), (plain.size,))
         moved = method.at(n, flat) - method.at(n, plain)
-        t = t + ew.convert_like(moved, parts)
+        t = ew.convert_like(moved, parts) + t
     a, b = (Array(take_along(line, np.ascontiguousarray(k), axis=last)) for k in (first, second))
     inside = np.asarray((place >= 0) & (place < top))
     found = ew.where(inside, lerp(a, b, ew.where(inside, t, 0.5)), a)
@@ -146,7 +150,7 @@ def _weighted(
     """Where the sum of the weights of the sorted elements first reaches a share of the whole."""
     if method != "inverted_cdf":
         raise ValueError(message(name, "weights need another method", repr(method), "method='inverted_cdf'"))
-    w = concrete_array(Array(value_of(weights, name))).astype(np.float64)
+    w = concrete_array(Array(host_value(weights, name))).astype(np.float64)
     if w.shape != shape:
         if len(axes) != 1 or w.shape != (shape[axes[0]],):
             raise ValueError(message(name, "weights do not fit", w.shape, f"{shape}, or one per element of the axis"))
@@ -183,7 +187,7 @@ def _family(name: str, skip: bool, percent: bool, doc: str) -> Callable[..., Arr
         weights: Any = None,
     ) -> Array:
         if percent:
-            q = q / 100 if isinstance(q, (int, float)) else ew.call("divide", q, 100)
+            q = q / 100 if isinstance(q, (int, float)) else ew.call("divide", Array(host_value(q, name)), 100)
         return ew.store(_quantile(a, q, axis, method, keepdims, skip, weights, name), out, name)
 
     function.__name__ = function.__qualname__ = name

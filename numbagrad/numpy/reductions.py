@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, value_of
+from numbagrad.core.arguments import arrays_of, host_value, meet_with, owned, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
@@ -132,7 +133,8 @@ def _extremum(name: str, primitive: Any, binary: str, doc: str) -> Any:
             if initial is None:
                 _empty(value, name)
             kept = tuple(n for k, n in enumerate(value.shape) if k not in axes)
-            return _finish(np.full(kept, initial, value.dtype), axes, ndim, keepdims, out, name)
+            filled = beside(np.full(kept, initial, value.dtype), value)
+            return _finish(filled, axes, ndim, keepdims, out, name)
         result = primitive(value, axes=axes)
         if initial is not None:
             result = ew.call(binary, Array(result), initial)._value
@@ -215,7 +217,8 @@ def mean(
     if where is None or where is True:
         n: Any = count(value.shape, axes)
     else:
-        n = sum(Array(np.broadcast_to(np.asarray(where), value.shape)), axis=axes, keepdims=keepdims)
+        mask = broadcast_to(beside(host_value(where, "mean"), value), shape=value.shape)
+        n = sum(Array(mask), axis=axes, keepdims=keepdims)
     total = sum(a, axes, target, None, keepdims, None, where)
     return ew.store(ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=target), out, "mean")
 
@@ -224,9 +227,10 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
     """Mean weighted by `weights` (of the array's shape, or one per element of the axis)."""
     if weights is None:
         result = mean(a, axis, keepdims=keepdims)
-        total = Array(np.full(result.shape, value_of(a).size / np.maximum(result.size, 1)))
+        share = np.full(result.shape, value_of(a).size / np.maximum(result.size, 1))
+        total = Array(beside(share, result._value))
     else:
-        x, w = Array(owned(a)), Array(owned(weights))
+        x, w = arrays_of("average", a, weights)
         if w.shape != x.shape:
             k = normalize_axis(axis, x.ndim, "average")
             if w.shape != (x.shape[k],):
@@ -297,7 +301,7 @@ def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False, *, b: Any = Non
     value = convert(value, float_dtype(value.dtype))
     _ordered(value, "logsumexp")
     if b is not None:
-        value = (Array(value) + ew.call("log", b))._value
+        value = (Array(value) + ew.call("log", Array(meet_with("logsumexp", Array(value), b)[0])))._value
     value = _masked(value, where, -np.inf, "logsumexp")
     axes = normalize_axes(axis, len(value.shape), "logsumexp")
     return _finish(prims.logsumexp(value, axes=axes), axes, len(value.shape), keepdims, None, "logsumexp")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import host_value, meet_with, own, owned, promote
 from numbagrad.core.array import Array
+from numbagrad.core.device import default, place_of, placed, report
 from numbagrad.core.errors import message
+from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
-from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
+from numbagrad.numpy.indexing import as_index
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import along
 from numbagrad.primitives import index as rows_of
@@ -31,13 +34,19 @@ __all__ = [
 
 def _numbers(x: Any, what: str) -> np.ndarray:
     """The concrete numbers: the shape of a result depends on them."""
-    return Array(value_of(x))._concrete(what, "Do it outside the function, or on stop_gradient(x).")
+    return Array(host_value(x))._concrete(what, "Do it outside the function, or on stop_gradient(x).")
+
+
+def _beside(made: np.ndarray, x: Any) -> Array:
+    """A result found on the host where the operand is, or where new arrays go."""
+    place = place_of(x._value) if isinstance(x, Array) else default()
+    return Array(placed(np.asarray(made), place))
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
     """Indices of the nonzero elements, one array per axis. Needs concrete values."""
     found = np.nonzero(np.atleast_1d(_numbers(a, "indices")))
-    return tuple(Array(i) for i in found)
+    return tuple(_beside(i, a) for i in found)
 
 
 def flatnonzero(a: Any) -> Array:
@@ -47,7 +56,7 @@ def flatnonzero(a: Any) -> Array:
 
 def argwhere(a: Any) -> Array:
     """Indices of the nonzero elements, one row each."""
-    return Array(np.argwhere(_numbers(a, "indices")))
+    return _beside(np.argwhere(_numbers(a, "indices")), a)
 
 
 _MODES = {m: m for m in ("raise", "wrap", "clip", "fill")} | {
@@ -66,15 +75,22 @@ def _mode(name: str, mode: Any) -> str:
     return found
 
 
-def _index(name: str, indices: Any, x: Array, wrap: int = 0) -> np.ndarray:
-    """Concrete integers, of too large ones the remainder by `wrap`; a copy of the caller's own where x has a tape."""
-    index = np.asarray(_numbers(owned(indices, name) if isinstance(x._value, Box) else indices, "an index"))
+def _index(name: str, indices: Any, x: Array, wrap: int = 0) -> Any:
+    """Concrete integers, of too large ones the remainder by `wrap`; a copy of the caller's own where x has a tape.
+
+    Those on a device stay there, as a buffer.
+    """
+    value = host_value(indices, name)
+    value = own(value, indices) if isinstance(x._value, Box) else value
+    index = Array(value)._buffer("an index", "Do it outside the function, or on stop_gradient(x).")
     if index.dtype.kind not in "biu" and index.size:
         raise TypeError(message(name, "indices are not integers", index.dtype, "an integer dtype"))
-    return index if index.dtype in (np.int32, np.int64) else as_int64(index, wrap)
+    if index.__class__ is not np.ndarray and index.device is not place_of(x._value):
+        raise mixed_devices(name, (x._value, index))
+    return as_index(index, wrap)
 
 
-def _filled(found: Array, inside: np.ndarray, fill_value: Any) -> Array:
+def _filled(found: Array, inside: Any, fill_value: Any) -> Array:
     """nan (0 for integers), or the fill value, where an index was out of range."""
     if fill_value is None:
         fill_value = np.nan if found.dtype.kind in "fc" else 0
@@ -107,13 +123,16 @@ def take(
     order = (*range(index.ndim, index.ndim + k), *range(index.ndim), *range(index.ndim + k, x.ndim - 1 + index.ndim))
     found = shaping.transpose(Array(taken), order)
     if how == "fill" and fill_value is not None:
-        inside = (index >= -x.shape[k]) & (index < x.shape[k])
+        at = Array(index)
+        inside = (at >= -x.shape[k]) & (at < x.shape[k])
         found = _filled(found, inside.reshape(inside.shape + (1,) * (x.ndim - 1 - k)), fill_value)
     return ew.store(found, out, "take")
 
 
-def _resolved(name: str, index: np.ndarray, n: int, axis: int, mode: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _resolved(name: str, index: Any, n: int, axis: int, mode: str) -> tuple[Any, Any]:
     """Places in [0, n), -1 for none; and, if there is one of these, which are places."""
+    if index.__class__ is not np.ndarray:
+        return _resolved_there(name, Array(index), n, mode)
     if index.size == 0 or (index.min() >= 0 and index.max() < n):
         return index, None
     if mode == "wrap":
@@ -130,18 +149,31 @@ def _resolved(name: str, index: np.ndarray, n: int, axis: int, mode: str) -> tup
     return np.where(inside, places, -1), inside
 
 
-def _along(name: str, x: Array, indices: Any, axis: int, mode: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _resolved_there(name: str, index: Array, n: int, mode: str) -> tuple[Any, Any]:
+    """The same on a device, without waiting for it: what is out of range is found out later."""
+    if mode == "wrap":
+        return (index % max(1, n))._value, None
+    places = ew.where(index < 0, index + n, index)
+    if mode == "clip" and n:
+        return ew.clip(places, 0, n - 1)._value, None
+    inside = (places >= 0) & (places < n)
+    if mode == "raise":
+        report(name, (~inside)._value)
+    return ew.where(inside, places, -1)._value, None if mode == "raise" else inside
+
+
+def _along(name: str, x: Array, indices: Any, axis: int, mode: str) -> tuple[Any, Any]:
     """Places along an axis, broadcast against the array off it; -1 for none, and where there are some."""
     index = _index(name, indices, x, x.shape[axis] if mode == "wrap" else 0)
     if index.ndim != x.ndim:
         raise ValueError(message(name, "numbers of axes differ", f"{index.shape}, {x.shape}", "as many axes"))
-    index, inside = _resolved(name, index.astype(np.int64, copy=False), x.shape[axis], axis, mode)
+    index, inside = _resolved(name, convert(index, np.dtype(np.int64)), x.shape[axis], axis, mode)
     try:
         shape = np.broadcast_shapes(index.shape, tuple(1 if k == axis else d for k, d in enumerate(x.shape)))
     except ValueError:
         wanted = f"equal or 1 off axis {axis}"
         raise ValueError(message(name, "shapes do not broadcast", f"{index.shape}, {x.shape}", wanted)) from None
-    return np.broadcast_to(index, shape), inside
+    return shaping.broadcast_to(Array(index), shape)._value, inside
 
 
 def take_along_axis(
@@ -177,12 +209,13 @@ def _new_array(name: str, inplace: bool) -> None:
         )
 
 
-def _put(x: Array, elements: np.ndarray, values: Any) -> Array:
+def _put(x: Array, elements: Any, values: Any) -> Array:
     """A copy with elements, by flat number, replaced; -1 is dropped."""
     flat = shaping.ravel(x)
-    new = convert(value_of(values), x.dtype)
-    placed = rows_of.scatter_set(flat._value, elements.reshape(-1), reshape_to(new, (new.size,)), mode="drop")
-    return shaping.reshape(Array(placed), x.shape)
+    new = convert(meet_with("put", x, values)[0], x.dtype)
+    elements = reshape_to(elements, (elements.size,))
+    made = rows_of.scatter_set(flat._value, elements, reshape_to(new, (new.size,)), mode="drop")
+    return shaping.reshape(Array(made), x.shape)
 
 
 def put_along_axis(
@@ -206,9 +239,23 @@ def put_along_axis(
         raise ValueError(
             message("put_along_axis", "shapes do not match", f"{index.shape}, {x.shape}", "equal off the axis")
         )
-    number = np.arange(x.size).reshape(x.shape)
-    elements = np.where(index < 0, -1, np.take_along_axis(number, np.maximum(index, 0), k)) if x.size else index
-    return _put(x, elements, shaping.broadcast_to(Array(owned(values, "put_along_axis")), index.shape))
+    (new,) = meet_with("put_along_axis", x, values)
+    elements = _flat_numbers(index, x.shape, k) if x.size else index
+    return _put(x, elements, shaping.broadcast_to(Array(own(new, values)), index.shape))
+
+
+def _flat_numbers(index: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Numbers in the flat array of places along an axis; -1 for none."""
+    if index.__class__ is np.ndarray:
+        number = np.arange(math.prod(shape)).reshape(shape)
+        return np.where(index < 0, -1, np.take_along_axis(number, np.maximum(index, 0), axis))
+    at = Array(index)
+    total = at * math.prod(shape[axis + 1 :])
+    for d, n in enumerate(shape):
+        if d != axis:
+            line = np.arange(n) * math.prod(shape[d + 1 :])
+            total = total + line.reshape([-1 if d == e else 1 for e in range(len(shape))])
+    return ew.where(at < 0, -1, total)._value
 
 
 def _cycled(name: str, values: Any, count: int) -> Array:
@@ -229,9 +276,11 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise", *, inplace: bool = False)
     """
     _new_array("put", inplace)
     x, how = Array(owned(a, "put")), _mode("put", mode)
-    index = _index("put", ind, x, x.size if how == "wrap" else 0).reshape(-1).copy()  # may wait on the tape of x or v
+    index = _index("put", ind, x, x.size if how == "wrap" else 0)
+    index = reshape_to(index, (index.size,)).copy()  # may wait on the tape of x or v
     elements = rows_of.flat_rows.run((index,), {"rows": x.size, "mode": "clamp" if how == "clip" else how})
-    return _put(x, elements, _cycled("put", v, index.size))
+    (new,) = meet_with("put", x, v)
+    return _put(x, elements, _cycled("put", Array(own(new, v)), index.size))
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = False) -> Array:
@@ -240,7 +289,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = False) -> Array:
     x, elements = Array(owned(arr, "place")), np.flatnonzero(_numbers(mask, "indices"))
     if np.shape(mask) != x.shape:
         raise ValueError(message("place", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
-    return _put(x, elements, _cycled("place", vals, elements.size))
+    (new,) = meet_with("place", x, vals)
+    return _put(x, elements, _cycled("place", Array(own(new, vals)), elements.size))
 
 
 def putmask(a: Any, mask: Any, values: Any) -> Array:
@@ -248,7 +298,8 @@ def putmask(a: Any, mask: Any, values: Any) -> Array:
     x = Array(owned(a, "putmask"))
     if np.shape(mask) != x.shape:
         raise ValueError(message("putmask", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
-    chosen = shaping.reshape(_cycled("putmask", values, x.size), x.shape)
+    (new,) = meet_with("putmask", x, values)
+    chosen = shaping.reshape(_cycled("putmask", Array(new), x.size), x.shape)
     return Array(convert(ew.where(mask, chosen.astype(x.dtype), x)._value, x.dtype))
 
 
@@ -260,7 +311,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Array:
 
 def extract(condition: Any, arr: Any) -> Array:
     """Elements where a condition holds."""
-    return compress(shaping.ravel(condition), arr)
+    return compress(np.ravel(_numbers(condition, "indices")), arr)
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -284,9 +335,9 @@ def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise")
         raise ValueError(message("choose", "no such choice", number, f"0 to {n - 1}"))
     number = number % n if mode == "wrap" else np.clip(number, 0, n - 1)
     values, _ = promote(list(choices), "choose")
-    result = Array(values[-1])
+    chosen, result = _beside(number, a), Array(values[-1])
     for k in range(n - 2, -1, -1):
-        result = ew.where(number == k, Array(values[k]), result)
+        result = ew.where(chosen == k, Array(values[k]), result)
     shape = np.broadcast_shapes(number.shape, result.shape)
     return ew.store(shaping.broadcast_to(result, shape), out, "choose")
 
@@ -317,37 +368,36 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kwar
 
 def unravel_index(indices: Any, shape: Sequence[int]) -> tuple[Array, ...]:
     """Flat indices as one index array per axis."""
-    return tuple(Array(np.asarray(i)) for i in np.unravel_index(_numbers(indices, "an index"), tuple(shape)))
+    return tuple(_beside(i, indices) for i in np.unravel_index(_numbers(indices, "an index"), tuple(shape)))
 
 
 def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise") -> Array:
     """Index arrays as flat indices."""
     parts = tuple(np.asarray(_numbers(i, "an index")) for i in multi_index)
-    return Array(np.asarray(np.ravel_multi_index(parts, tuple(dims), mode)))  # type: ignore[call-overload]
+    return _beside(np.ravel_multi_index(parts, tuple(dims), mode), multi_index[0])  # type: ignore[call-overload]
 
 
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Array:
     """Whether elements are among others."""
-    return Array(
-        np.asarray(np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert))
-    )
+    found = np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert)
+    return _beside(found, element)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Index arrays of the main diagonal."""
-    return (Array(np.arange(n)),) * ndim
+    return (_beside(np.arange(n), None),) * ndim
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     """Index arrays at and below a diagonal."""
-    return tuple(Array(i) for i in np.tril_indices(n, k, m))
+    return tuple(_beside(i, None) for i in np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     """Index arrays at and above a diagonal."""
-    return tuple(Array(i) for i in np.triu_indices(n, k, m))
+    return tuple(_beside(i, None) for i in np.triu_indices(n, k, m))
 
 
 def ix_(*args: Any) -> tuple[Array, ...]:
     """Index arrays of an open mesh."""
-    return tuple(Array(i) for i in np.ix_(*(_numbers(a, "an index") for a in args)))
+    return tuple(_beside(i, a) for i, a in zip(np.ix_(*(_numbers(a, "an index") for a in args)), args, strict=True))

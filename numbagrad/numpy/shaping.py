@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, meet_with, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy.reductions import normalize_axes, normalize_axis
@@ -158,9 +159,9 @@ def broadcast_to(a: Any, /, shape: Any) -> Array:
 
 def broadcast_arrays(*args: Any) -> list[Array]:
     """All with their common shape."""
-    values = [owned(a, "broadcast_arrays") for a in args]
-    shape = np.broadcast_shapes(*(v.shape for v in values))
-    return [broadcast_to(Array(v), shape) for v in values]
+    arrays = [Array(owned(a, "broadcast_arrays")) for a in args]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return [broadcast_to(x, shape) for x in arrays]
 
 
 def atleast_1d(*xs: Any) -> Any:
@@ -187,11 +188,11 @@ def _atleast(xs: Sequence[Any], grow: Any) -> Any:
 
 def concatenate(arrays: Any, /, axis: int | None = 0, dtype: Any = None) -> Array:
     """Arrays one after the other along an axis (flat if None)."""
-    parts = [arrays[k] for k in range(len(arrays))] if isinstance(arrays, Array) else list(arrays)
+    parts = _parts(arrays)
     if not parts:
         raise ValueError(message("concatenate", "nothing to join", "no arrays", "at least one"))
     if axis is None:
-        parts, axis = [ravel(p) for p in parts], 0
+        parts, axis = [ravel(p) for p in arrays_of("concatenate", *parts)], 0
     if len(parts) == 1:
         parts = [Array(owned(parts[0]))]  # the result may be a view
     values, _ = promote(parts, "concatenate", None if dtype is None else check_dtype("concatenate", dtype))
@@ -210,9 +211,13 @@ def concatenate(arrays: Any, /, axis: int | None = 0, dtype: Any = None) -> Arra
 concat = concatenate
 
 
+def _parts(arrays: Any) -> list[Any]:
+    return [arrays[k] for k in range(len(arrays))] if isinstance(arrays, Array) else list(arrays)
+
+
 def stack(arrays: Any, /, axis: int = 0, dtype: Any = None) -> Array:
     """Arrays of one shape along a new axis."""
-    parts = [arrays[k] for k in range(len(arrays))] if isinstance(arrays, Array) else list(arrays)
+    parts = _parts(arrays)
     if not parts:
         raise ValueError(message("stack", "nothing to stack", "no arrays", "at least one"))
     if len(parts) == 1:
@@ -228,26 +233,24 @@ def stack(arrays: Any, /, axis: int = 0, dtype: Any = None) -> Array:
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
     """Rows on top of each other."""
-    grown = atleast_2d(*tup)
-    return concatenate(grown if isinstance(grown, list) else [grown], 0, dtype)
+    return concatenate([atleast_2d(x) for x in arrays_of("vstack", *_parts(tup))], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
     """Side by side along axis 1 (0 for 1-d arrays)."""
-    grown = atleast_1d(*tup)
-    grown = grown if isinstance(grown, list) else [grown]
-    return concatenate(grown, 0 if grown[0].ndim == 1 else 1, dtype)
+    grown = [atleast_1d(x) for x in arrays_of("hstack", *_parts(tup))]
+    return concatenate(grown, 0 if grown and grown[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any) -> Array:
     """Along axis 2."""
-    grown = atleast_3d(*tup)
-    return concatenate(grown if isinstance(grown, list) else [grown], 2)
+    return concatenate([atleast_3d(x) for x in arrays_of("dstack", *_parts(tup))], 2)
 
 
 def column_stack(tup: Any) -> Array:
     """1-d arrays as columns, 2-d arrays side by side."""
-    return concatenate([x.reshape(-1, 1) if x.ndim < 2 else x for x in map(Array, map(owned, tup))], 1)
+    arrays = arrays_of("column_stack", *_parts(tup))
+    return concatenate([x.reshape(-1, 1) if x.ndim < 2 else x for x in arrays], 1)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -419,7 +422,8 @@ def pad(
 
 def _block(fill: Any, amount: int, x: Array, axis: int) -> Array:
     shape = (*x.shape[:axis], amount, *x.shape[axis + 1 :])
-    return broadcast_to(Array(convert(value_of(fill), x.dtype)), shape)
+    (value,) = meet_with("pad", x, fill)
+    return broadcast_to(Array(convert(value, x.dtype)), shape)
 
 
 def _pad_by_index(x: Array, pairs: list[tuple[int, int]], mode: str) -> Array:
@@ -437,7 +441,7 @@ def _pad_by_index(x: Array, pairs: list[tuple[int, int]], mode: str) -> Array:
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Array:
     """values after the end of arr."""
-    return concatenate([arr, values], axis) if axis is not None else concatenate([ravel(arr), ravel(values)])
+    return concatenate([arr, values], axis)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
@@ -449,7 +453,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
     single = np.ndim(obj) == 0 and not isinstance(obj, slice)
-    new = Array(convert(value_of(values), x.dtype))
+    (value,) = meet_with("insert", x, values)
+    new = Array(convert(value, x.dtype))
     if single and new.ndim == x.ndim:
         count = new.shape[k]
     else:
@@ -485,7 +490,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     flat, shape = ravel(a), _ints(new_shape, "resize")
     size = int(np.prod(shape))
     if flat.size == 0:
-        return Array(np.zeros(shape, flat.dtype))
+        return Array(beside(np.zeros(shape, flat.dtype), flat._value))
     return reshape(take_axis(flat, np.arange(size) % flat.size, 0), shape)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import kind_of, value_of
+from numbagrad.core.arguments import host_value, kind_of, meet_with, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import DEFAULTS, float_dtype, promote_pair
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
@@ -65,7 +66,7 @@ class Place:
 
     def _folded(self, name: str, combine: Callable[[Array, Array], Array], values: Any, mode: Any) -> Array:
         """The part combined once with the product of the values that go to each element, all else untouched."""
-        x, update, how = self._array._value, value_of(values), mode_of(mode)
+        x, update, how = self._array._value, host_value(values), mode_of(mode)
         indexing.holds(f"x.at[i].{name}", x.dtype, update.dtype)
         dtype = x.dtype
         if dtype.kind not in "fc":
@@ -73,7 +74,8 @@ class Place:
             dtype = DEFAULTS.get(found, found)
             dtype = float_dtype(dtype) if name == "divide" else dtype
         x = convert(x, dtype)
-        products = Place(Array(np.ones(x.shape, dtype)), self._key)._update("multiply", values, mode)
+        ones = beside(np.broadcast_to(np.ones((), dtype), x.shape), x)
+        products = Place(Array(ones), self._key)._update("multiply", values, mode)
         part, by = (Array(indexing.picked(v, self._key, how)) for v in (x, products._value))
         return Place(Array(x), self._key)._update("set", combine(part, by), mode)
 
@@ -90,7 +92,8 @@ class Place:
         found = Array(indexing.picked(x, self._key, how))
         if fill_value is None or how != "fill":
             return found
-        held = Array(indexing.picked(np.ones(x.shape, np.int8), self._key, how))
+        ones = beside(np.broadcast_to(np.ones((), np.int8), x.shape), x)
+        held = Array(indexing.picked(ones, self._key, how))
         return ew.where(held == 1, found, np.asarray(fill_value).astype(x.dtype))
 
     def set(
@@ -109,7 +112,8 @@ class Place:
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None
     ) -> Array:
         """With values subtracted; repeated indices add up."""
-        return self._update("add", ew.call("negative", values), mode)
+        (update,) = meet_with("x.at[i].subtract", self._array, values)
+        return self._update("add", ew.call("negative", Array(update)), mode)
 
     def multiply(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None
@@ -165,7 +169,15 @@ class Place:
         """
         x = self._array._value
         number = np.arange(1, x.size + 1).reshape(x.shape)  # 0 is what mode "fill" gives
-        return Array(applied(x, indexing.picked(number, self._key, mode_of(mode)).reshape(-1) - 1, func))
+        elements = indexing.picked(number, on_host(self._key), mode_of(mode)).reshape(-1) - 1
+        return Array(applied(x, elements, func))
+
+
+def on_host(key: Any) -> Any:
+    """A key without arrays on devices."""
+    if isinstance(key, tuple):
+        return tuple(map(on_host, key))
+    return np.asarray(key) if isinstance(key, Array) else key
 
 
 def applied(x: Any, elements: np.ndarray, func: Callable[[Any], Any]) -> Any:

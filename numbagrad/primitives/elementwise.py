@@ -33,23 +33,16 @@ class MapOp:
     elementwise = True
 
     __slots__ = (
-        "_device_kernels",
-        "_fast",
-        "_jvp_plans",
-        "_kernels",
-        "_vjp_plans",
-        "arity",
-        "exprs",
-        "kind",
-        "name",
-        "outputs",
-    )
+        "_device_fast", "_device_kernels", "_fast", "_jvp_plans", "_kernels", "_vjp_plans", "arity", "exprs", "kind",
+        "name", "outputs",
+    )  # fmt: skip
 
     def __init__(self, name: str, exprs: Sequence[Expr], arity: int) -> None:
         self.name, self.exprs, self.arity = name, tuple(exprs), arity
         self.outputs = len(self.exprs)
-        self._fast: list[Any] = []  # native functions, see MapKernel
+        self._fast: list[Any] = []  # functions that skip all of the below, see MapKernel
         self._kernels: dict[Any, Any] = {}
+        self._device_fast: list[Any] = []
         self._device_kernels: dict[Any, Any] = {}
         self._vjp_plans: dict[Any, _Plan] = {}
         self._jvp_plans: dict[Any, _Plan] = {}
@@ -107,10 +100,14 @@ class MapOp:
 
     def _run_on(self, device: Any, args: tuple[Any, ...]) -> Any:
         """The kernel of another device; numbers of the host's go with the launch."""
+        for apply in self._device_fast:
+            out = apply(*args)
+            if out is not None:
+                return out
         for a in args:
             if a.__class__ is not ndarray and a.device is not device:
                 raise mixed_devices(self.name, args)
-        outs = self._kernel(args, device.platform)(device, args, self.shape_of(args))
+        outs = self._kernel(args, "cuda")(device, args, self.shape_of(args))
         return outs[0] if self.outputs == 1 else tuple(outs)
 
     def _kernel(self, args: Sequence[Any], platform: str = "cpu") -> Any:
@@ -118,8 +115,8 @@ class MapOp:
         kernels = self._kernels if platform == "cpu" else self._device_kernels
         kernel = kernels.get(dtypes)
         if kernel is None:
-            fast = (self._fast,) if platform == "cpu" else ()
-            kernel = kernels[dtypes] = _kernel_class(platform)(self.name, self.exprs, dtypes, *fast)
+            fast = self._fast if platform == "cpu" else self._device_fast
+            kernel = kernels[dtypes] = _kernel_class(platform)(self.name, self.exprs, dtypes, fast)
         return kernel
 
     def shape_of(self, args: Sequence[Any]) -> tuple[int, ...]:

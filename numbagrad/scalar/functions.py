@@ -136,13 +136,14 @@ def float_floor_divide(x, y):
         return x / y
     rest = float_fmod(x, y)
     quotient = (x - rest) / y
+    one = type_of(x, 1.0)
     if rest != 0 and ((rest < 0) != (y < 0)):
-        quotient -= 1
+        quotient -= one
     if quotient == 0:
         return copy_sign(quotient, x / y)
     whole = round_down(quotient)
-    if quotient - whole > 0.5:
-        whole += 1
+    if quotient - whole > type_of(x, 0.5):
+        whole += one
     return whole
 
 

@@ -41,11 +41,13 @@ _REAL: dict[np.dtype, np.dtype] = {
 }
 _COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
 BOOL = np.dtype(bool)
-# What atoms call `simd.NAME` and a target with a mathematical library has in `math`; the rest is in gpu.py.
+# What atoms call `simd.NAME` and a target with a mathematical library has in `math`; the rest is in gpu.py, which has
+# its own of some for float32, too.
 MATH = frozenset(
     "exp expm1 log log2 log10 log1p pow erf erfc lgamma sin cos tan asin acos atan atan2 sinh cosh tanh"
     " asinh acosh atanh".split()
 )
+OWN_SINGLE = frozenset("sin cos tan digamma".split())
 _REAL_CODE = re.compile(r"simd\.|func\.|double\.|\bmath\.|[<>]")  # code for any type that has no complex meaning
 
 
@@ -68,14 +70,33 @@ def result_dtype(atom: Atom, dtype: np.dtype) -> np.dtype:
 
 
 def infer(outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> dict[Expr, np.dtype | None]:
-    """The type of every node; None for literals."""
+    """The type of every node; None for literals. A choice between literals takes the type of what it meets, as they do."""
     types: dict[Expr, np.dtype | None] = {}
-    for node in in_order(outputs):
+    choices: list[Expr] = []
+    order = in_order(outputs)
+    for node in order:
         if node.atom is None:
             types[node] = dtypes[node.value] if node.is_argument else None
+        elif node.atom.name == "select" and types[node.args[1]] is None and types[node.args[2]] is None:
+            types[node] = None
+            choices.append(node)
         else:
             types[node] = result_dtype(node.atom, operand_dtype(node.atom, [types[a] for a in node.args]))
+    if choices:
+        for node in reversed(order):  # what meets a choice comes before it
+            if node.atom is not None:
+                met = types[node] if node.atom.name == "select" else _met(node, types)
+                for a in node.args[1:] if node.atom.name == "select" else node.args:
+                    if types[a] is None and a.atom is not None:
+                        types[a] = met
+        for node in choices:
+            types[node] = types[node] or np.dtype(np.float64)
     return types
+
+
+def _met(node: Expr, types: dict[Expr, np.dtype | None]) -> np.dtype:
+    assert node.atom is not None
+    return operand_dtype(node.atom, [types[a] for a in node.args])
 
 
 def output_dtypes(outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> tuple[np.dtype, ...]:
@@ -110,6 +131,8 @@ class Body:
         atom = node.atom
         assert atom is not None
         dtype = operand_dtype(atom, [self.types[a] for a in node.args])
+        if atom.name == "select":
+            dtype = self.types[node] or dtype  # of a choice between literals
         operands = [
             names[a] if a in names else literal(a.literal, BOOL if atom.name == "select" and k == 0 else dtype)
             for k, a in enumerate(node.args)
@@ -132,11 +155,12 @@ class Body:
 
     def _expand(self, code: str, dtype: np.dtype, operands: list[str]) -> str:
         def scalar(match: re.Match[str]) -> str:
-            if self.library == "math":
-                if match[1] in MATH:
-                    return f"math.{match[1]}"
-                return plain(match)
             name = f"{match[1]}_{NAMES[dtype.name]}"
+            if self.library == "math":
+                if match[1] in OWN_SINGLE and dtype == np.float32:
+                    self.functions.add(name)
+                    return name
+                return f"math.{match[1]}" if match[1] in MATH else plain(match)
             self.simd.add(name)
             return name
 

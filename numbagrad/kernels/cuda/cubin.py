@@ -78,14 +78,18 @@ def _numba_type(frontend: object, kind: str) -> object:
     return frontend.types.CPointer(found) if kind.endswith("*") else found  # type: ignore[attr-defined]
 
 
-def build(kernel: Kernel, arch: str) -> tuple[bytes, str, str]:
-    """Machine code, entry, and what the assembler says of registers and spills."""
-    text, entry = ptx(kernel, arch)
+def assemble(text: str, arch: str) -> tuple[bytes, str]:
+    """Machine code of a PTX text, and what the assembler says of registers and spills."""
     try:
         from cuda.core import Linker, LinkerOptions, ObjectCode
     except ImportError as error:
-        raise DeviceError(message(kernel.name, "no CUDA linker", error, "cuda-core", STEP)) from None
-    options = LinkerOptions(arch=arch, ptxas_options=["-v"])
-    linker = Linker(ObjectCode.from_ptx(text.encode()), options=options)
-    code = linker.link("cubin").code
-    return bytes(code), entry, str(linker.get_info_log())
+        raise DeviceError(message("compile", "no CUDA linker", error, "cuda-core", STEP)) from None
+    linker = Linker(ObjectCode.from_ptx(text.encode()), options=LinkerOptions(arch=arch, ptxas_options=["-v"]))
+    return bytes(linker.link("cubin").code), str(linker.get_info_log())
+
+
+def build(kernel: Kernel, arch: str) -> tuple[bytes, str, str]:
+    """Machine code, entry, and the assembler's words."""
+    text, entry = ptx(kernel, arch)
+    code, log = assemble(text, arch)
+    return code, entry, log

@@ -6,7 +6,6 @@ waits for the device but `get` and `synchronize`.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from numbagrad import config
+from numbagrad.config import OPENED
 from numbagrad.core.errors import DeviceError, message
-from numbagrad.kernels.cuda.buffer import Buffer, Memory
+from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import Kernel
 
 Grid = int | tuple[int, ...]
@@ -32,21 +32,27 @@ class Device:
     def __init__(self) -> None:
         self._free: dict[int, list[Any]] = {}
         self._held = 0
-        self.counts = {"launch": 0, "allocate": 0, "put": 0, "get": 0, "synchronize": 0}
+        self.launches = 0
+        self._counts = {"allocate": 0, "put": 0, "get": 0, "synchronize": 0}
         self._faults: Buffer | None = None
         self._fault_slots: dict[str, int] = {}
         self._suspects: set[str] = set()  # operations since the last look that may have met a wrong index
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was asked of the device so far."""
+        return {"launch": self.launches, **self._counts}
+
     # --- what a subclass does
 
-    def _allocate(self, size: int) -> tuple[int, Any, Any]:
-        """Address, owner and host bytes of new memory."""
+    def _allocate(self, size: int) -> tuple[int, Any]:
+        """Address of new memory, and what owns it."""
         raise NotImplementedError
 
-    def _write(self, memory: Memory, address: int, host: np.ndarray) -> None:
+    def _write(self, buffer: Buffer, host: np.ndarray) -> None:
         raise NotImplementedError
 
-    def _read(self, memory: Memory, address: int, host: np.ndarray) -> None:
+    def _read(self, buffer: Buffer, host: np.ndarray) -> None:
         raise NotImplementedError
 
     def _wait(self) -> None:
@@ -56,45 +62,43 @@ class Device:
         """Run a kernel on a grid of blocks. Arguments: buffers, and numbers (floats as NumPy scalars)."""
         raise NotImplementedError
 
+    def run(self, kernel: Kernel, count: int, *args: Any) -> None:
+        """The same for a row of blocks of the usual size, with addresses in place of buffers."""
+        raise NotImplementedError
+
     # --- memory
 
-    def memory(self, size: int) -> Memory:
-        """Uninitialised bytes, from the pool if it has some of about that size."""
-        # eight sizes per power of two: at most 12 % is wasted, and sizes that differ a little share memory
-        step = max(512, 1 << (size.bit_length() - 4)) if size else 512
-        rounded = max(512, -(-size // step) * step)
-        free = self._free.get(rounded)
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """Uninitialised buffer in C order, from the pool if that has memory of about its size."""
+        size = 1
+        for n in shape:  # math.prod costs more for the two or three axes there are
+            size *= n
+        lent = _rounded.get(size * dtype.itemsize) or _round(size * dtype.itemsize)
+        free = self._free.get(lent)
         if free:
             try:
                 owner = free.pop()
-                self._held -= rounded
-                return self._lend(owner, size, rounded)
-            except IndexError:
+                self._held -= lent
+                return Buffer(self, owner[0], shape, dtype, size, None, None, owner, lent)
+            except IndexError:  # another thread took it
                 pass
-        self.counts["allocate"] += 1
-        return self._lend(self._allocate(rounded), size, rounded)
+        self._counts["allocate"] += 1
+        owner = self._allocate(lent)
+        return Buffer(self, owner[0], shape, dtype, size, None, None, owner, lent)
 
-    def _lend(self, owner: Any, size: int, rounded: int) -> Memory:
-        return Memory(self, owner[0], size, (owner, rounded), owner[2])
-
-    def release(self, memory: Memory) -> None:
+    def release(self, owner: Any, lent: int) -> None:
         """Take memory back; called when its last buffer is gone."""
-        owner, rounded = memory.owner
-        if owner is None or self._held + rounded > config.POOL_MAX_BYTES:
-            return
-        self._held += rounded
-        self._free.setdefault(rounded, []).append(owner)
+        if self._held + lent <= config.POOL_MAX_BYTES:
+            self._held += lent
+            try:
+                self._free[lent].append(owner)
+            except KeyError:
+                self._free[lent] = [owner]
 
     def clear(self) -> None:
         """Give the pool's free memory back."""
         self._free.clear()
         self._held = 0
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
-        """Uninitialised buffer in C order."""
-        size = math.prod(shape)
-        memory = self.memory(size * dtype.itemsize)
-        return Buffer(self, memory, memory.address, shape, dtype, size)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: np.dtype) -> Buffer:
         """A buffer of one value everywhere."""
@@ -115,10 +119,10 @@ class Device:
         if host.size and not any(s for s, n in zip(host.strides, host.shape, strict=True) if n != 1):
             cell = self.full((), host.reshape(-1)[:1].reshape(()), host.dtype)
             return cell.view(host.shape, tuple(0 for _ in host.shape)) if host.ndim else cell
-        self.counts["put"] += 1
+        self._counts["put"] += 1
         out = self.empty(host.shape, host.dtype)
         if host.size:
-            self._write(out.memory, out.address, np.ascontiguousarray(host))
+            self._write(out, np.ascontiguousarray(host))
         return out
 
     def get(self, buffer: Buffer) -> np.ndarray:
@@ -128,15 +132,15 @@ class Device:
         cell = buffer.size and not buffer.flat and not any(buffer.strides)
         source = buffer.view((), ()) if cell else contiguous(buffer)
         host = np.empty(source.shape, source.dtype)
-        self.counts["get"] += 1
+        self._counts["get"] += 1
         if host.size:
-            self._read(source.memory, source.address, host)
+            self._read(source, host)
         self._check_faults()
         return np.broadcast_to(host, buffer.shape) if cell else host
 
     def synchronize(self) -> None:
         """Wait until everything launched is done."""
-        self.counts["synchronize"] += 1
+        self._counts["synchronize"] += 1
         self._wait()
         self._check_faults()
 
@@ -157,7 +161,7 @@ class Device:
         assert faults is not None
         suspects, self._suspects = self._suspects, set()
         host = np.empty(FAULTS, np.int64)
-        self._read(faults.memory, faults.address, host)
+        self._read(faults, host)
         wrong = [op for op in suspects if host[self._fault_slots[op]]]
         if wrong:
             self._faults = None
@@ -173,7 +177,18 @@ class Device:
             )
 
 
-_devices: dict[str, Device] = {}
+_rounded: dict[int, int] = {}  # sizes of memory met so far, and what is taken for them
+
+
+def _round(size: int) -> int:
+    """Eight sizes per power of two: at most 12 % is wasted, and sizes that differ a little share memory."""
+    step = max(512, 1 << max(0, size.bit_length() - 4))
+    rounded = max(512, -(-size // step) * step)
+    if len(_rounded) < 1 << 16:
+        _rounded[size] = rounded
+    return rounded
+
+
 _lock = threading.Lock()
 
 
@@ -181,10 +196,10 @@ def find(name: str) -> Device:
     """The device of a name: "cuda" (the first), "cuda:1", "cuda-emulated"."""
     if name == "cuda":
         name = "cuda:0"
-    found = _devices.get(name)
+    found = OPENED.get(name)
     if found is None:
         with _lock:
-            found = _devices.get(name) or _devices.setdefault(name, _open(name))
+            found = OPENED.get(name) or OPENED.setdefault(name, _open(name))
     return found
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.kernels.cuda import cubin
-from numbagrad.kernels.cuda.buffer import Buffer, Memory
+from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.device import Device, Grid
-from numbagrad.kernels.cuda.kernel import Kernel
+from numbagrad.kernels.cuda.kernel import THREADS, Kernel
 
 
 @cache
@@ -65,19 +65,20 @@ class DriverDevice(Device):
         self.arch = f"sm_{major}{minor}"
         self._launch, self._config_class, self._object_code = launch, LaunchConfig, ObjectCode
         self._configs: dict[Any, Any] = {}
+        self._rows: dict[int, Any] = {}
         self._handles: dict[Kernel, Any] = {}
         self._keep: list[Any] = []
 
-    def _allocate(self, size: int) -> tuple[int, Any, Any]:
+    def _allocate(self, size: int) -> tuple[int, Any]:
         block = self._core.allocate(size, stream=self.stream)
-        return int(block.handle), block, None
+        return int(block.handle), block
 
-    def _write(self, memory: Memory, address: int, host: np.ndarray) -> None:
+    def _write(self, buffer: Buffer, host: np.ndarray) -> None:
         # from pageable memory the driver has read all of it when this returns
-        self._copy("cuMemcpyHtoDAsync", address, host.ctypes.data, host.nbytes)
+        self._copy("cuMemcpyHtoDAsync", buffer.address, host.ctypes.data, host.nbytes)
 
-    def _read(self, memory: Memory, address: int, host: np.ndarray) -> None:
-        self._copy("cuMemcpyDtoHAsync", host.ctypes.data, address, host.nbytes)
+    def _read(self, buffer: Buffer, host: np.ndarray) -> None:
+        self._copy("cuMemcpyDtoHAsync", host.ctypes.data, buffer.address, host.nbytes)
         self._wait()
 
     def _copy(self, function: str, to: int, source: int, size: int) -> None:
@@ -91,17 +92,22 @@ class DriverDevice(Device):
         self.stream.sync()
 
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
-        self.counts["launch"] += 1
-        config = self._configs.get((grid, block))
-        if config is None:
-            if len(self._configs) > 4096:
-                self._configs.clear()
-            config = self._configs[grid, block] = self._config_class(grid=grid, block=block)
-        handle = self._handles.get(kernel)
-        if handle is None:
-            handle = self._load(kernel)
+        config = self._configs.get((grid, block)) or self._config(grid, block)
+        handle = self._handles.get(kernel) or self._load(kernel)
+        self.launches += 1
         # integers go as 8 bytes each, of which the kernel reads as many as its parameter has
         self._launch(self.stream, config, handle, *[a.address if a.__class__ is Buffer else a for a in args])
+
+    def run(self, kernel: Kernel, count: int, *args: Any) -> None:
+        config = self._rows.get(count) or self._rows.setdefault(count, self._config_class(grid=count, block=THREADS))
+        self.launches += 1
+        self._launch(self.stream, config, self._handles.get(kernel) or self._load(kernel), *args)
+
+    def _config(self, grid: Grid, block: Grid) -> Any:
+        if len(self._configs) > 4096:
+            self._configs.clear()
+        config = self._configs[grid, block] = self._config_class(grid=grid, block=block)
+        return config
 
     def _load(self, kernel: Kernel) -> Any:
         code, entry = cubin.cubin(kernel, self.arch)

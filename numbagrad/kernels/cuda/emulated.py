@@ -70,8 +70,9 @@ _options: Any = dict(error_model="numpy", _nrt=False, no_cpython_wrapper=True, n
 
 
 @intrinsic(prefer_literal=True)
-def _shared_array(typingctx, count, dtype):
+def _shared_array(typingctx, count, dtype, alignment=None):
     kind = Checked(dtype.dtype)
+    given = (count, dtype, types.Omitted(None) if alignment is None else alignment)
 
     def codegen(context, builder, signature, args):
         global shared_used
@@ -82,7 +83,7 @@ def _shared_array(typingctx, count, dtype):
         data = builder.inttoptr(builder.add(base, ir.Constant(I64, start)), I8.as_pointer())
         return make_checked(context, builder, kind, data, ir.Constant(I64, 0), ir.Constant(I64, count.literal_value))
 
-    return kind(count, dtype), codegen
+    return kind(*given), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -230,14 +231,11 @@ exp2, cbrt, erfinv = _by_type("exp2"), _by_type("cbrt"), _by_type("erfinv")
 
 
 def __getattr__(name: str) -> Any:
-    """Scalar functions by name, made when a kernel first imports one."""
-    if name in vars(gpu) and callable(vars(gpu)[name]):
-        globals()[name] = numba.njit(**_options)(getattr(gpu, name))
-    elif hasattr(scalar_functions, name) and not name.startswith("__"):
-        globals()[name] = getattr(scalar_functions, name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals()[name]
+    """Scalar functions by name."""
+    for home in (gpu, scalar_functions):
+        if name in vars(home) and not name.startswith("__"):
+            return vars(home)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # --- the module `cuda` as kernels see it

@@ -82,15 +82,13 @@ def _device_function(function: Callable[..., Any]) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Scalar functions by name, made when a kernel first imports one."""
-    if name in gpu.__dict__ and callable(gpu.__dict__[name]):
-        made = _device_function(getattr(gpu, name))
-    elif hasattr(scalar_functions, name) and not name.startswith("__"):
-        found = getattr(scalar_functions, name)
-        made = _device_function(found.py_func) if hasattr(found, "py_func") else found
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = made
-    return made
+    for home in (gpu, scalar_functions):
+        if name in vars(home) and not name.startswith("__"):
+            found = vars(home)[name]
+            made = _device_function(found.py_func) if hasattr(found, "py_func") else found
+            globals()[name] = made
+            return made
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # --- vectors of 2 or 4 neighbours: one instruction of 128 bits, which no other spelling gives
@@ -100,7 +98,9 @@ def _vector_pair(width: int) -> tuple[Any, Any]:
     def address(context: Any, builder: Any, pointer: Any, index: Any, kind: Any) -> Any:
         i = context.cast(builder, index, kind, types.int64)
         element = builder.gep(pointer, [i])
-        return builder.bitcast(element, ir.VectorType(pointer.type.pointee, width).as_pointer())
+        kind = pointer.type.pointee
+        parts = kind.elements if isinstance(kind, ir.BaseStructType) else [kind]  # complex: two
+        return builder.bitcast(element, ir.VectorType(parts[0], width * len(parts)).as_pointer())
 
     @intrinsic
     def load(typingctx, p, i):
@@ -111,7 +111,9 @@ def _vector_pair(width: int) -> tuple[Any, Any]:
             place = address(context, builder, *args, signature.args[1])
             vector = builder.load(place)
             vector.align = width * context.get_abi_sizeof(args[0].type.pointee)
-            items = [builder.extract_element(vector, ir.Constant(_I32, k)) for k in range(width)]
+            items = [builder.extract_element(vector, ir.Constant(_I32, k)) for k in range(vector.type.count)]
+            if len(items) > width:
+                items = [cgutils.pack_struct(builder, items[k : k + 2]) for k in range(0, len(items), 2)]
             return context.make_tuple(builder, kind, items)
 
         return kind(p, i), codegen
@@ -123,8 +125,13 @@ def _vector_pair(width: int) -> tuple[Any, Any]:
         def codegen(context, builder, signature, args):
             place = address(context, builder, args[0], args[1], signature.args[1])
             vector = ir.Constant(place.type.pointee, ir.Undefined)
-            for k, item in enumerate(cgutils.unpack_tuple(builder, args[2], width)):
-                value = context.cast(builder, item, signature.args[2].types[k], p.dtype)
+            values = [
+                context.cast(builder, item, signature.args[2].types[k], p.dtype)
+                for k, item in enumerate(cgutils.unpack_tuple(builder, args[2], width))
+            ]
+            if vector.type.count > width:
+                values = [part for value in values for part in cgutils.unpack_tuple(builder, value, 2)]
+            for k, value in enumerate(values):
                 vector = builder.insert_element(vector, value, ir.Constant(_I32, k))
             builder.store(vector, place, align=width * context.get_abi_sizeof(args[0].type.pointee))
             return context.get_dummy_value()

@@ -21,6 +21,7 @@ import numpy as np
 
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import LARGE, THREADS, Kernel, blocks, index_type, kernel, short
+from numbagrad.kernels.cuda.map_entry import entry
 from numbagrad.scalar.expr import Expr
 from numbagrad.scalar.render import NAMES, Body, output_dtypes
 
@@ -28,12 +29,18 @@ ndarray = np.ndarray
 
 
 class MapKernel:
-    """An elementwise operation for given operand types. Call it with values; it returns a buffer per output."""
+    """An elementwise operation for given operand types. Call it with values; it returns a buffer per output.
 
-    __slots__ = ("_dtypes", "_kernels", "_name", "_outputs", "_width", "out_dtypes")
+    `fast` is the caller's list of ways to skip this class, see map_entry.py.
+    """
 
-    def __init__(self, name: str, outputs: tuple[Expr, ...], dtypes: tuple[np.dtype, ...]) -> None:
+    __slots__ = ("_dtypes", "_fast", "_kernels", "_name", "_outputs", "_width", "out_dtypes")
+
+    def __init__(
+        self, name: str, outputs: tuple[Expr, ...], dtypes: tuple[np.dtype, ...], fast: list[Any] | None = None
+    ) -> None:
         self._name, self._outputs, self._dtypes = name, outputs, dtypes
+        self._fast = [] if fast is None else fast
         self.out_dtypes = output_dtypes(outputs, dtypes)
         self._kernels: dict[str, Kernel] = {}
         self._width = vector_width((*dtypes, *self.out_dtypes))
@@ -52,12 +59,11 @@ class MapKernel:
         layout, arguments, addresses = "", [], 0
         for a in inputs:
             if a.__class__ is ndarray:
-                if a.size != 1:
-                    a = device.put(a)
-                else:
+                if a.size == 1:
                     layout += "s"
                     arguments += _number(a)
                     continue
+                a = device.put(a)
             if a.flat and a.shape == shape:
                 layout += "v"
                 addresses |= a.address
@@ -86,6 +92,9 @@ class MapKernel:
         made = kernel(name, source, signature)
         if index == "uint32":
             self._kernels[layout] = made
+            way = entry(made, layout, self._dtypes, self.out_dtypes, self._width)
+            if way is not None:
+                self._fast.append(way)
         return made
 
     def _strided(self, device: Any, inputs: Sequence[Any], outs: Sequence[Buffer]) -> None:
