@@ -17,7 +17,7 @@ from numbagrad.kernels.cpu.compiler import kernel_address
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
-_THREEFRY = '''@njit(_nrt=False, forceinline=True)
+_THREEFRY = '''{jit}
 def threefry(k0, k1, x0, x1):
     """20 rounds on a pair of 32-bit words."""
     k2 = uint32(k0 ^ k1 ^ uint32(0x1BD11BDA))
@@ -54,7 +54,8 @@ _WRITE = {
 }
 
 
-def _threefry_source() -> str:
+def threefry_source(jit: str = "@njit(_nrt=False, forceinline=True)") -> str:
+    """The generator as a function `threefry` with the given decorator."""
     lines = []
     for group in range(5):
         for r in _ROTATIONS[group % 2]:
@@ -62,14 +63,14 @@ def _threefry_source() -> str:
             lines.append(f"x1 = uint32((uint32(x1 << uint32({r})) | (x1 >> uint32({32 - r}))) ^ x0)")
         first, second = f"k{(group + 1) % 3}", f"k{(group + 2) % 3}"
         lines.append(f"x0, x1 = uint32(x0 + {first}), uint32(x1 + uint32({second} + uint32({group + 1})))")
-    return _THREEFRY.format(rounds="\n".join(f"    {line}" for line in lines))
+    return _THREEFRY.format(jit=jit, rounds="\n".join(f"    {line}" for line in lines))
 
 
 @cache
 def _kernel(kind: str) -> int:
     pointer, size = ("u64", 8) if kind == "u64" else ("u32", 8 if kind == "pairs" else 4)
     text = _HEADER.format(title=f"Threefry-2x32-20 of the element's index, {kind}.", pointers=pointer)
-    text += _threefry_source()
+    text += threefry_source()
     text += _BITS.format(name=f"random_{kind}", pointer=pointer, size=size, write=_WRITE[kind])
     return kernel_address(f"random_{kind}", text)
 
@@ -102,14 +103,14 @@ def random_order(key: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 
 # --- distributions by rejection: element i reads the words of counters (attempt, i), so its value needs no other
 
-_REJECTION = '''@njit(_nrt=False, error_model="numpy")
+SAMPLERS = '''{jit}
 def uniform(k0, k1, attempt, index):
     """In (0, 1), 52 bits."""
     x0, x1 = threefry(k0, k1, uint32(attempt), uint32(index))
     return (float64(((uint64(x0) << uint64(32)) | uint64(x1)) >> uint64(12)) + 0.5) * 2.0**-52
 
 
-@njit(_nrt=False, error_model="numpy")
+{jit}
 def log_gamma_variate(k0, k1, index, a):
     """Marsaglia and Tsang, "A simple method for generating gamma variables", 2000; a < 1 by their section 6."""
     if not (a > 0) or a == math.inf:
@@ -133,7 +134,7 @@ def log_gamma_variate(k0, k1, index, a):
         attempt += 3
 
 
-@njit(_nrt=False, error_model="numpy")
+{jit}
 def poisson_variate(k0, k1, index, rate):
     """Below 10 by products of uniforms (Knuth 3.4.1), else the transformed rejection PTRS (Hoermann 1993)."""
     if not (rate > 0):
@@ -164,7 +165,9 @@ def poisson_variate(k0, k1, index, rate):
             return int64(k)
 
 
-def {name}(n, ptrs, strides):
+'''
+
+_REJECTION = '''def {name}(n, ptrs, strides):
     p, out = f64(ptrs, 0), {pointer}(ptrs, 1)
     k0, k1 = uint32(strides[3]), uint32(strides[4])
     first = (ptrs[1] - strides[2]) // 8
@@ -177,7 +180,8 @@ def {name}(n, ptrs, strides):
 def _rejection_kernel(variate: str, pointer: str) -> int:
     name = f"random_{variate}"
     pointers = ", ".join(sorted({"f64", pointer}))
-    text = _HEADER.format(title=f"{variate} of each element by rejection.", pointers=pointers) + _threefry_source()
+    text = _HEADER.format(title=f"{variate} of each element by rejection.", pointers=pointers) + threefry_source()
+    text += SAMPLERS.format(jit='@njit(_nrt=False, error_model="numpy")')
     return kernel_address(name, text + _REJECTION.format(name=name, pointer=pointer, variate=variate))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.ir as ir
 import numba
 from numba import (  # noqa: F401  (names for kernels)
+    boolean,
     complex64,
     complex128,
     float32,

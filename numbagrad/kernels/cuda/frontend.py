@@ -14,6 +14,7 @@ from typing import Any
 
 import llvmlite.ir as ir
 from numba import (  # noqa: F401  (names for kernels)
+    boolean,
     complex64,
     complex128,
     cuda,

@@ -90,6 +90,7 @@ def _steps(s: State, outer: int, n: int, inner: int, states: bool, outs: Outs | 
     """Reduce (outer, n, inner) of elements or states to results `outs`, or to states."""
     count = outer * inner
     index = index_type(outer * n * inner)
+    states = states and not s.plain
     width = vector_width(s.operands) if not states and len(s.operands) == 1 else 1
     grid: Any
     block: Any

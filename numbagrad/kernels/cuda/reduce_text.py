@@ -40,6 +40,12 @@ class State(NamedTuple):
     result: str
     target: np.dtype
 
+    @property
+    def plain(self) -> bool:
+        """Whether elements, states and results are the same thing, so that one kernel serves all."""
+        t = element_type(self.target)
+        return self.parts == (t,) == tuple(map(element_type, self.operands)) and self.result == f"{t}(s0)"
+
 
 _MERGE = '''@cuda.jit(device=True)
 def merge({arguments}):
@@ -355,6 +361,8 @@ def _row_loop(reading: _Reading, index: str) -> list[str]:
 @cache
 def reduction(s: State, columns: bool, from_states: bool, to_states: bool, index: str) -> Kernel:
     """The kernel of rows or columns: from elements or states, to results or states."""
+    if s.plain:
+        from_states = to_states = False
     reading = _Reading(s, from_states)
     count = len(s.parts)
     shared = MOST if columns else MOST // 32
