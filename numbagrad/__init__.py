@@ -10,10 +10,10 @@ from typing import Any as _Any
 
 from numbagrad import numpy, tree, tree_util
 from numbagrad.api.custom import checkpoint, custom_jvp, custom_vjp, remat
+from numbagrad.api.device import block_until_ready, default_device, device_put, devices
 from numbagrad.api.elementwise import elementwise
 from numbagrad.api.grad import grad, hvp, jvp, linearize, value_and_grad, vjp
 from numbagrad.api.jacobian import hessian, jacfwd, jacrev
-from numbagrad.api.device import block_until_ready, default_device, device_put, devices
 from numbagrad.core.array import Array
 from numbagrad.core.errors import (
     DeviceError,

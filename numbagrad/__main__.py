@@ -12,8 +12,8 @@ from pathlib import Path
 
 from numbagrad import config
 
-# name-hash.o is machine code, name-hash.py the source it was compiled from
-KERNEL_FILE = re.compile(r"\w+-[0-9a-f]{20}\.(o|py)")
+# name-hash.o is machine code, name-hash.py the source it was compiled from, name-hash.sm_90.cubin code for a GPU
+KERNEL_FILE = re.compile(r"\w+-[0-9a-f]{20}\.(o|py|sm_\d+\.cubin)")
 
 
 def kernel_files() -> list[Path]:
@@ -28,7 +28,7 @@ def cache_summary() -> str:
     """Number of kernels and size on disk."""
     files = kernel_files()
     size = sum(p.stat().st_size for p in files)
-    return f"{sum(p.suffix == '.o' for p in files)} kernels, {size / 1e6:.1f} MB"
+    return f"{sum(p.suffix != '.py' for p in files)} kernels, {size / 1e6:.1f} MB"
 
 
 def version(package: str) -> str:
@@ -55,6 +55,13 @@ def processor() -> str:
     return f"{llvm.get_host_cpu_name()} {platform.machine()}" + (f", {wide[0]}" if wide else "")
 
 
+def cuda() -> str:
+    """What of CUDA is installed."""
+    parts = {p: version(p) for p in ("numba-cuda", "cuda-core", "nvmath-python")}
+    missing = all(v == "not installed" for v in parts.values())
+    return "not installed (pip install numbagrad[cuda13])" if missing else ", ".join(f"{p} {v}" for p, v in parts.items())
+
+
 def info(arguments: argparse.Namespace) -> int:
     """Print what a bug report needs."""
     import numbagrad
@@ -68,6 +75,7 @@ def info(arguments: argparse.Namespace) -> int:
         "processor": processor(),
         "threads": f"{threads}: the caller and {threads - 1} worker threads, asleep between large kernels",
         "BLAS": blas(),
+        "CUDA": cuda(),
         "cache": f"{config.cache_dir()} ({cache_summary()})",
     }
     for name, value in rows.items():
@@ -79,7 +87,7 @@ def warm(arguments: argparse.Namespace) -> int:
     """Compile the common kernels."""
     from numbagrad.warmup import warmup
 
-    errors = warmup(arguments.jobs, arguments.only)
+    errors = warmup(arguments.jobs, arguments.only, target=arguments.target)
     for error in errors[:3]:
         print(f"warmup: {error}", file=sys.stderr)
     if errors[3:]:
@@ -99,6 +107,13 @@ def cache(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def architecture(text: str) -> str:
+    """An NVIDIA architecture as written on the command line."""
+    if not re.fullmatch(r"sm_\d{2,3}", text):
+        raise argparse.ArgumentTypeError(f"not an NVIDIA architecture: got {text}; needed e.g. sm_80 or sm_90")
+    return text
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(prog="python -m numbagrad", description=__doc__)
@@ -107,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
     warming = commands.add_parser("warmup", help="compile the common kernels on all cores")
     warming.add_argument("--jobs", type=int, help="processes (default: the number of cores)")
     warming.add_argument("--only", help="only the operations whose name contains this")
+    warming.add_argument("--target", type=architecture, help="compile for this NVIDIA GPU instead, such as sm_90")
     warming.set_defaults(run=warm)
     caching = commands.add_parser("cache", help="the folder of compiled kernels: where, how many, how large")
     caching.add_argument("action", nargs="?", choices=["show", "clear"], default="show")

@@ -4,6 +4,9 @@ A kernel is compiled when it is first met, in some 0.1 s; a program that meets m
 warm-up meets them all: every public elementwise function of floats with its gradient, arithmetic with scalars,
 sums and extrema, convolution, pooling, order and segments. Elementwise functions are chosen from the registry, so
 that a new one is warmed up without being listed.
+
+`--target sm_90` compiles the same for a GPU, without one: the operations run on a device that only notes which kernels
+they would launch. The cache folder then serves a machine that has a GPU but no compiler.
 """
 
 from __future__ import annotations
@@ -50,18 +53,42 @@ class Met(NamedTuple):
     error: str  # why it failed, or ""
 
 
-def meet(task: Task) -> Met:
-    """Run an operation and its gradient on small arrays."""
+def meet(task: Task, target: str = "") -> Met:
+    """Run an operation and its gradient on small arrays; for a target, compile the kernels that they would launch."""
     from numbagrad.kernels.cpu import compiler
 
     before, error = compiler.compilations, ""
     kind, _, name = task[0].partition(" ")
     try:
         with np.errstate(all="ignore"):
+            if target:
+                return _meet_target(kind, name, np.dtype(task[1]), target)
             _KINDS[kind](name, np.dtype(task[1]))
     except Exception as failure:  # the others are worth having all the same
         error = f"{' '.join(task)}: {type(failure).__name__}: {failure}"
     return Met(name or kind, compiler.compilations - before, set(compiler._addresses), error)
+
+
+_recorder: Any = None  # the device whose kernels are noted, in a process that compiles for a target
+
+
+def _meet_target(kind: str, name: str, dtype: np.dtype, target: str) -> Met:
+    global _recorder
+    from numbagrad.kernels.cuda import cubin
+    from numbagrad.kernels.cuda.recorder import RecordingDevice
+
+    before, _recorder = cubin.compilations, RecordingDevice()
+    if kind != "native":
+        _KINDS[kind](name, dtype)
+    for kernel in _recorder.kernels:
+        cubin.cubin(kernel, target)
+    files = {cubin.path_of(kernel, target).name for kernel in _recorder.kernels}
+    return Met(name or kind, cubin.compilations - before, files, "")
+
+
+def _placed(x: np.ndarray) -> Any:
+    """An array where the task's operations are to run."""
+    return x if _recorder is None else _recorder.put(x)
 
 
 def _native(name: str, dtype: np.dtype) -> None:
@@ -78,11 +105,11 @@ def _pull(function: Callable[..., Any], values: list[np.ndarray]) -> None:
     """Forward and backward, for a cotangent that is an array and for one that is a repeated number."""
     from numbagrad.core.transform import Tape
 
-    tape = Tape(lambda v: [function(*v)], values, "warmup")
+    tape = Tape(lambda v: [function(*v)], [_placed(v) for v in values], "warmup")
     (out,) = tape.values()
     if out.dtype.kind == "f":
-        tape.back([np.ones(out.shape, out.dtype)])
-        tape.back([np.broadcast_to(np.ones((), out.dtype), out.shape)])
+        tape.back([_placed(np.ones(out.shape, out.dtype))])
+        tape.back([_placed(np.broadcast_to(np.ones((), out.dtype), out.shape))])
 
 
 def _atom(name: str, dtype: np.dtype) -> None:
@@ -114,13 +141,13 @@ def _convert(name: str, dtype: np.dtype) -> None:
     from numbagrad.primitives.elementwise import convert
 
     for source in ("bool", "int64", *FLOATS):
-        convert(np.ones(8, source), dtype)
+        convert(_placed(np.ones(8, source)), dtype)
 
 
 def _select(name: str, dtype: np.dtype) -> None:
     from numbagrad.primitives.elementwise import op
 
-    condition, x, zero = np.ones(8, bool), np.ones(8, dtype), np.zeros((), dtype)
+    condition, x, zero = _placed(np.ones(8, bool)), np.ones(8, dtype), np.zeros((), dtype)
     _pull(lambda a, b: op("select")(condition, a, b), [x, x])
     _pull(lambda a: op("select")(condition, a, zero), [x])
 
@@ -169,18 +196,23 @@ _KINDS: dict[str, Callable[[str, np.dtype], None]] = {
 }
 
 
-def results(workers: int, work: list[Task]) -> Iterator[Met]:
+def results(workers: int, work: list[Task], target: str = "") -> Iterator[Met]:
     """`meet` over a pool of processes, in the order they finish."""
     # spawned, not forked: a fork copies Numba's locks and the worker threads' state
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         first: Task = ("native", "float64")
-        yield pool.submit(meet, first).result()  # alone: all others need what it compiles
-        for future in as_completed([pool.submit(meet, task) for task in work]):
+        yield pool.submit(meet, first, target).result()  # alone: all others need what it compiles
+        for future in as_completed([pool.submit(meet, task, target) for task in work]):
             yield future.result()
 
 
-def warmup(workers: int | None = None, only: str | None = None, stream: Any = None) -> list[str]:
-    """Compile the common kernels (those whose name contains `only`); what could not be compiled, and why."""
+def warmup(
+    workers: int | None = None, only: str | None = None, stream: Any = None, target: str | None = None
+) -> list[str]:
+    """Compile the common kernels (those whose name contains `only`); what could not be compiled, and why.
+
+    `target`: an NVIDIA architecture such as "sm_90", to compile for it in place of this processor.
+    """
     from numbagrad import config
 
     stream = stream or sys.stderr
@@ -189,7 +221,7 @@ def warmup(workers: int | None = None, only: str | None = None, stream: Any = No
     # each process is one of the workers already: no threads below it
     os.environ["NUMBAGRAD_NUM_THREADS"] = "1"
     compiled, kernels, errors, start = 0, set[str](), list[str](), time.perf_counter()
-    for done, met in enumerate(results(workers, work)):
+    for done, met in enumerate(results(workers, work, target or "")):
         compiled += met.compiled
         kernels |= met.kernels
         errors += [met.error] if met.error else []
@@ -198,7 +230,8 @@ def warmup(workers: int | None = None, only: str | None = None, stream: Any = No
         stream.write("\r\x1b[K")
     found = max(0, len(kernels) - compiled)
     seconds = time.perf_counter() - start
-    print(f"{compiled} kernels compiled, {found} found in {config.cache_dir()} ({seconds:.1f} s)")
+    kind = f" for {target}" if target else ""
+    print(f"{compiled} kernels compiled{kind}, {found} found in {config.cache_dir()} ({seconds:.1f} s)")
     return errors
 
 

@@ -67,7 +67,7 @@ def host_value(x: Any, op: str = "asarray") -> Any:
         return _from_sequence(x, op)
     if isinstance(x, (np.generic, ndarray)):
         return from_numpy(np.asarray(x), op)
-    if isinstance(x, Box):
+    if isinstance(x, Box) or getattr(x, "level", None) == 0:  # a value already
         return x
     return _from_other(x, op)
 

@@ -8,27 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, host_value, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import place_of
 from numbagrad.core.errors import message
+from numbagrad.core.registry import mixed_devices
 from numbagrad.kernels.cpu.places import as_int64
 from numbagrad.lax.scatter import GatherDimensionNumbers, gather
 from numbagrad.numpy import shaping
-from numbagrad.numpy.indexing import holds
+from numbagrad.numpy.indexing import as_index, holds
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import dynamic
 from numbagrad.primitives.broadcast import reshape_to
+from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.join import concatenate
 
 
-def _starts(name: str, starts: Any, ndim: int) -> np.ndarray:
-    """One start per axis as an int64 vector."""
-    if not isinstance(starts, (list, tuple)) and value_of(starts, name).shape == ():
+def _starts(name: str, starts: Any, ndim: int, x: Any) -> Any:
+    """One start per axis as an int64 vector; on the device of x if one of them is."""
+    if not isinstance(starts, (list, tuple)) and host_value(starts, name).shape == ():
         raise TypeError(message(name, "start_indices is no sequence", repr(starts), "one start per axis"))
-    parts = starts if isinstance(starts, (list, tuple)) else [Array(value_of(starts, name))]
-    plain = [Array(value_of(p, name))._concrete("an index", "Use stop_gradient(i).") for p in parts]
+    parts = starts if isinstance(starts, (list, tuple)) else [Array(host_value(starts, name))]
+    plain = [Array(host_value(p, name))._buffer("an index", "Use stop_gradient(i).") for p in parts]
     if any(p.dtype.kind not in "iu" for p in plain if p.size):
         raise TypeError(message(name, "a start is not an integer", [str(p.dtype) for p in plain], "integers"))
-    flat = np.concatenate([as_int64(p).reshape(-1) for p in plain]) if plain else np.zeros(0, np.int64)
+    if all(p.__class__ is np.ndarray for p in plain):
+        flat = np.concatenate([as_int64(p).reshape(-1) for p in plain]) if plain else np.zeros(0, np.int64)
+    else:
+        if any(p.__class__ is not np.ndarray and p.device is not place_of(x) for p in plain):
+            raise mixed_devices(name, (x, *plain))
+        lines = [reshape_to(convert(as_index(p), np.dtype(np.int64)), (p.size,)) for p in plain]
+        flat = concatenate(*lines, axis=0) if len(lines) > 1 else lines[0]
     if flat.size != ndim:
         raise ValueError(message(name, "numbers of starts and axes differ", f"{flat.size}, {ndim}", "one per axis"))
     return flat
@@ -56,7 +66,7 @@ def dynamic_slice(
         raise ValueError(
             message("dynamic_slice", "not a part of the array", f"{sizes} of {x.shape}", "at most its shape")
         )
-    return Array(dynamic.dynamic_slice(x, _starts("dynamic_slice", start_indices, len(sizes)), sizes=sizes))
+    return Array(dynamic.dynamic_slice(x, _starts("dynamic_slice", start_indices, len(sizes), x), sizes=sizes))
 
 
 def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: Any = True) -> Array:
@@ -68,11 +78,11 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *, allow
     """
     name = "dynamic_update_slice"
     dtype = value_of(operand, name).dtype
-    holds(name, dtype, value_of(update, name).dtype)
+    holds(name, dtype, host_value(update, name).dtype)
     (x, new), _ = promote((operand, update), name, dtype)
     if len(new.shape) != len(x.shape) or any(w > n for w, n in zip(new.shape, x.shape, strict=True)):
         raise ValueError(message(name, "the update does not fit", f"{new.shape} into {x.shape}", "at most its shape"))
-    return Array(dynamic.dynamic_update_slice(x, new, _starts(name, start_indices, len(x.shape))))
+    return Array(dynamic.dynamic_update_slice(x, new, _starts(name, start_indices, len(x.shape), x)))
 
 
 def _along(name: str, start: Any, axis: int, ndim: int) -> tuple[int, list[Any]]:
@@ -110,7 +120,7 @@ def dynamic_update_index_in_dim(
 ) -> Array:
     """A copy with the slice at an index of an axis replaced; the update may lack that axis."""
     ndim = len(value_of(operand, "dynamic_update_index_in_dim").shape)
-    new = owned(update, "dynamic_update_index_in_dim")
+    new = arrays_of("dynamic_update_index_in_dim", operand, update)[1]._value
     if len(new.shape) == ndim - 1:
         k = normalize_axis(axis, ndim, "dynamic_update_index_in_dim")
         new = reshape_to(new, (*new.shape[:k], 1, *new.shape[k:]))
@@ -136,7 +146,7 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     """
     x = owned(src, "index_take")
     places = tuple(normalize_axis(k, len(x.shape), "index_take") for k in axes)
-    plain = [Array(value_of(i, "index_take"))._concrete("an index", "Use stop_gradient(i).") for i in idxs]
+    plain = [Array(host_value(i, "index_take"))._concrete("an index", "Use stop_gradient(i).") for i in idxs]
     if len(plain) != len(places) or any(p.ndim != 1 for p in plain):
         got = f"{[p.shape for p in plain]} for {len(places)} axes"
         raise ValueError(message("index_take", "not an index vector per axis", got, "vectors of one length"))

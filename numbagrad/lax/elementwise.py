@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside, gather, place_of
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
+from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.elementwise import call, composed, named
 from numbagrad.primitives.elementwise import MapOp, broadcast_shapes, convert, map_op
@@ -70,7 +73,7 @@ def integer_pow(x: Any, y: int) -> Array:
     if y < 0:
         value = convert(value, float_dtype(value.dtype))
     if y == 0:
-        return Array(np.ones(value.shape, value.dtype))
+        return Array(beside(np.broadcast_to(np.ones((), value.dtype), value.shape), value))
     return Array(_integer_power(int(y))(value))
 
 
@@ -117,7 +120,7 @@ def polygamma(m: Any, x: Any) -> Array:
     >>> float(ng.lax.polygamma(1, 1.0)) * 6 / onp.pi**2, bool(ng.grad(ng.lax.digamma)(2.0) == ng.lax.polygamma(1, 2.0))
     (1.0, True)
     """
-    order = np.asarray(value_of(m, "polygamma"))
+    order = np.asarray(host_value(m, "polygamma"))
     if order.shape != () or order != np.floor(order) or order < 0:
         raise ValueError(message("polygamma", "the order is not a whole number", m, "one integer >= 0"))
     if order == 0:
@@ -146,7 +149,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
 
 def complex(x: Any, y: Any) -> Array:
     """x + i y."""
-    return Array(owned(x)) + 1j * Array(owned(y))
+    a, b = arrays_of("complex", x, y)
+    return a + 1j * b
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
@@ -156,10 +160,10 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     >>> ng.grad(lambda x: ng.lax.select(False, x / 0.0, 3.0 * x))(1.0)
     Array(3., dtype=float64)
     """
-    which = owned(pred, "select")
+    which = own(host_value(pred, "select"), pred)
     if which.dtype.kind != "b":
         raise TypeError(message("select", "pred is not boolean", which.dtype, "bool", "Use select_n for integers."))
-    return select_n(Array(which), on_false, on_true)
+    return select_n(Array(which) if isinstance(pred, Array) else which, on_false, on_true)
 
 
 @cache
@@ -188,7 +192,7 @@ def select_n(which: Any, *cases: Any) -> Array:
     """
     if not cases:
         raise TypeError(message("select_n", "nothing to select from", "no cases", "at least one case"))
-    index = owned(which, "select_n")
+    index = own(host_value(which, "select_n"), which)
     boolean = index.dtype.kind == "b"
     if not boolean and index.dtype.kind not in "iu":
         raise TypeError(message("select_n", "the selector is no case number", index.dtype, "bool or integer"))
@@ -202,6 +206,9 @@ def select_n(which: Any, *cases: Any) -> Array:
         raise ValueError(
             message("select_n", "the selector's shape does not fit", index.shape, f"() or {values[0].shape}")
         )
+    if OPENED:  # a selector of the CPU's goes where the cases are
+        arrays = [isinstance(c, Array) or isinstance(v, Box) for c, v in zip(cases, values, strict=True)]
+        index, *values = gather("select_n", [index, *values], [place_of(index) is not None, *arrays])
     return Array(_select(index, values, boolean))
 
 

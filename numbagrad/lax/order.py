@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import float_dtype
 from numbagrad.core.errors import message
@@ -33,7 +33,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     if not isinstance(operand, (list, tuple)):
         value = ordered(operand, "sort")
         return Array(prims.sort(value, axis=axis_of(dimension, len(value.shape), "sort")))
-    values = [owned(x, "sort") for x in operand]
+    values = [x._value for x in arrays_of("sort", *operand)]
     if not 1 <= num_keys <= len(values):
         raise ValueError(message("sort", "number of keys", num_keys, f"1 to {len(values)}, the number of operands"))
     if len({v.shape for v in values}) > 1:

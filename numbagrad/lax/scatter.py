@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import host_value, own, owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
@@ -159,7 +159,8 @@ class _Windows:
 
 
 def _integers(name: str, indices: Any, traced: bool) -> np.ndarray:
-    value = owned(indices, name) if traced else value_of(indices, name)
+    value = host_value(indices, name)
+    value = own(value, indices) if traced else value
     found = Array(value)._concrete("an index", "Use stop_gradient(i).")
     if found.dtype.kind not in "iu" and found.size:
         raise TypeError(message(name, "indices are not integers", found.dtype, "an integer dtype"))
@@ -235,7 +236,7 @@ def _scatter_windows(
 
 def _scatter(name: str, how: str, operand: Any, indices: Any, updates: Any, numbers: Any, mode: Any) -> Array:
     dtype = value_of(operand, name).dtype
-    holds(name, dtype, value_of(updates, name).dtype, fractions=how == "set")
+    holds(name, dtype, host_value(updates, name).dtype, fractions=how == "set")
     (x, new), _ = promote((operand, updates), name, dtype)
     traced = isinstance(x, Box) or isinstance(new, Box)
     windows, rows = _scatter_windows(name, x, indices, numbers, tuple(new.shape), mode, traced)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.tree import tree_map
@@ -142,7 +143,8 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     lows, highs = [max(0, lo) for lo, _, _ in config], [max(0, hi) for _, hi, _ in config]
     full = tuple(lo + n + hi for lo, n, hi in zip(lows, spread, highs))
     key = tuple(builtins.slice(lo, lo + n, i + 1) for lo, n, (_, _, i) in zip(lows, spread, config))
-    held = slices.embed.run((np.ones(x.shape, bool),), {"shape": full, "key": key})
+    every = beside(np.broadcast_to(np.ones((), bool), x.shape), x)
+    held = slices.embed.run((every,), {"shape": full, "key": key})
     out = ew.where(held, Array(slices.embed(x, shape=full, key=key)), Array(fill))
     crop = tuple(builtins.slice(max(0, -lo), max(max(0, -lo), n - max(0, -hi))) for n, (lo, hi, _) in zip(full, config))
     return Array(slices.getitem(out._value, key=crop)) if any(lo < 0 or hi < 0 for lo, hi, _ in config) else out
@@ -150,7 +152,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 def dot(lhs: Any, rhs: Any) -> Array:
     """Product of vectors and matrices: the last axis of lhs with the first of rhs."""
-    x, y = Array(owned(lhs, "dot")), Array(owned(rhs, "dot"))
+    x, y = arrays_of("dot", lhs, rhs)
     if x.ndim not in (1, 2) or y.ndim not in (1, 2):
         raise TypeError(message("dot", "not vectors or matrices", f"{x.shape} and {y.shape}", "1 or 2 axes each"))
     return products.tensordot(x, y, 1)
@@ -192,7 +194,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, preferred_element_ty
 
 def iota(dtype: Any, size: int) -> Array:
     """0 to size - 1."""
-    return Array(np.arange(size).astype(check_dtype("iota", dtype)))
+    return creation.arange(size, dtype=check_dtype("iota", dtype))
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
@@ -208,8 +210,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Array:
     """All one value, of an array's shape and dtype."""
-    value = value_of(x, "full_like")
-    return creation.full(value.shape if shape is None else shape, fill_value, dtype or value.dtype)
+    return creation.full_like(x, fill_value, dtype=dtype, shape=shape)
 
 
 def _reduction(name: str, function: Any) -> Callable[..., Array]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import own, owned, value_of
+from numbagrad.core.arguments import arrays_of, meet_with, own, owned, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import message
-from numbagrad.core.trace import Box
+from numbagrad.core.registry import own_zeros
+from numbagrad.core.trace import concrete
 from numbagrad.core.tree import TreeDef, tree_flatten, tree_unflatten
 from numbagrad.lax import elementwise
 from numbagrad.lax.padding import integers, pairs, string_padding
@@ -114,9 +116,10 @@ def reduce_window_shape_tuple(
 # ------------------------------------------------------------------------------------------- reduce_window
 
 
-def _scalar(op: str, init: Any, dtype: np.dtype) -> Any:
+def _scalar(op: str, init: Any, x: Any) -> Any:
     """An initial value in the operand's dtype."""
-    value = own(value_of(init, op), init)
+    (value,), dtype = meet_with(op, Array(x), init), x.dtype
+    value = own(value, init)
     if value.shape != ():
         raise TypeError(message(op, "the initial value is not a scalar", f"shape {value.shape}", "shape ()"))
     if value.dtype == dtype:
@@ -134,7 +137,7 @@ def _scalar(op: str, init: Any, dtype: np.dtype) -> Any:
 
 
 def _is_identity(kind: str, init: Any) -> bool:
-    if isinstance(init, Box):
+    if init.__class__ is not np.ndarray:  # traced, or on a device, where looking at it would mean waiting
         return False
     if kind == "add":
         return bool(init == 0)
@@ -260,11 +263,11 @@ def reduce_window(
     given, init_tree = tree_flatten(init_value)
     if not leaves or tree != init_tree:
         raise TypeError(message(name, "one initial value per operand", init_tree, tree))
-    values = [owned(x, name) for x in leaves]
+    values = [x._value for x in arrays_of(name, *leaves)]
     shapes = {v.shape for v in values}
     if len(shapes) > 1:
         raise ValueError(message(name, "operands have different shapes", sorted(shapes), "one shape"))
-    inits = [_scalar(name, i, v.dtype) for i, v in zip(given, values)]
+    inits = [_scalar(name, i, v) for i, v in zip(given, values)]
     rest = window_dimensions, window_strides, padding, base_dilation, window_dilation
     window = geometry(name, values[0].shape, *rest)
     kind = _known(_MONOIDS, computation) if len(values) == 1 else None
@@ -289,9 +292,11 @@ def _route(op: str, select: Any, x: Any, window: Geometry) -> Any:
         return _ROUTES[kind](x, window=window)[1]
     if not callable(select):
         raise TypeError(message(op, "no such selection", repr(select), "lax.ge, lax.le or a function of two arrays"))
-    values, places = _padded(x, np.zeros((), x.dtype), window), _padded(_places(window), np.asarray(-1), window)
+    numbers = beside(_places(window), x)
+    values, places = _padded(x, np.zeros((), x.dtype), window), _padded(numbers, np.asarray(-1), window)
     every = range(len(window.axes))
-    best, index = Array(np.zeros(window.out_shape, x.dtype)), Array(np.full(window.out_shape, -1))
+    best = Array(own_zeros(concrete(x), window.out_shape, x.dtype))
+    index = Array(beside(np.full(window.out_shape, -1), x))
     for tap in product(*(range(a.size) for a in window.axes)):
         starts = [t * a.dilation for t, a in zip(tap, window.axes)]
         v, i = _part(values, starts, every, window), _part(places, starts, every, window)
@@ -308,7 +313,7 @@ def _places(window: Geometry) -> np.ndarray:
 
 
 def _fits(op: str, source: Any, window: Geometry, dtype: np.dtype) -> Any:
-    value = owned(source, op)
+    value = owned(Array(source), op)
     if value.shape != window.out_shape:
         raise ValueError(message(op, "not one number per window", value.shape, f"shape {window.out_shape}"))
     if value.dtype != dtype:
@@ -339,8 +344,8 @@ def select_and_scatter(
     name = "select_and_scatter"
     x = owned(operand, name)
     window = geometry(name, x.shape, window_dimensions, window_strides, padding)
-    updates = _fits(name, source, window, x.dtype)
-    target = shaping.broadcast_to(Array(_scalar(name, init_value, x.dtype)), x.shape)
+    updates = _fits(name, meet_with(name, Array(x), source)[0], window, x.dtype)
+    target = shaping.broadcast_to(Array(_scalar(name, init_value, x)), x.shape)
     route = _route(name, select, x, window)
     if _known(_MONOIDS, scatter) == "add" and x.dtype.kind != "b":
         return Array(prims.scatter(target._value, route, updates, window))
@@ -352,7 +357,7 @@ def _scatter_any(scatter: Any, target: Array, route: Any, updates: Any, window: 
     if 0 in window.out_shape:
         return target
     scatter = _on_arrays(scatter)
-    places, source, chosen = Array(_places(window)), Array(updates), Array(route)
+    places, source, chosen = Array(beside(_places(window), updates)), Array(updates), Array(route)
     zero, none = np.zeros((), updates.dtype), np.asarray(-1)
     for tap in product(*(reversed(range(a.size)) for a in window.axes)):
         config = []
@@ -372,11 +377,10 @@ def select_and_scatter_add(
     select_prim: lax.ge or lax.le ("ge", "le"), or a function as in select_and_scatter.
     """
     name = "select_and_scatter_add"
-    x = owned(operand, name)
+    x, value = (v._value for v in arrays_of(name, operand, source))
     window = geometry(name, x.shape, window_dimensions, window_strides, padding)
-    value = owned(source, name)
     updates = _fits(name, value, window, value.dtype)
-    zeros, route = np.zeros(x.shape, updates.dtype), _route(name, select_prim, x, window)
+    zeros, route = own_zeros(concrete(x), x.shape, updates.dtype), _route(name, select_prim, x, window)
     if updates.dtype.kind == "b":
         return _scatter_any(ufuncs.logical_or, Array(zeros), route, updates, window)
     return Array(prims.scatter(zeros, route, updates, window))
@@ -400,7 +404,7 @@ def select_and_gather_add(
     Array([2., 3.], dtype=float64)
     """
     name = "select_and_gather_add"
-    x, t = owned(operand, name), owned(tangents, name)
+    x, t = (v._value for v in arrays_of(name, operand, tangents))
     if t.shape != x.shape:
         raise ValueError(message(name, "shapes differ", f"{t.shape} and {x.shape}", "equal shapes"))
     rest = window_dimensions, window_strides, padding, base_dilation, window_dilation

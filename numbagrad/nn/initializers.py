@@ -10,25 +10,32 @@ import numpy as np
 
 from numbagrad import random
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import message
 from numbagrad.numpy import creation
+from numbagrad.random.keys import key_of
 
 Initializer = Callable[..., Array]
 
 
+def _device(key: Any) -> str | None:
+    """Where the key is; initialisers that are not random take anything for one."""
+    return key.device if isinstance(key, Array) else None
+
+
 def zeros(key: Any, shape: Sequence[int], dtype: Any = float) -> Array:
     """All 0."""
-    return creation.zeros(shape, dtype)
+    return creation.zeros(shape, dtype, device=_device(key))
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = float) -> Array:
     """All 1."""
-    return creation.ones(shape, dtype)
+    return creation.ones(shape, dtype, device=_device(key))
 
 
 def constant(value: Any, dtype: Any = float) -> Initializer:
     """All one value."""
-    return lambda key, shape, dtype=dtype: creation.full(shape, value, dtype)
+    return lambda key, shape, dtype=dtype: creation.full(shape, value, dtype, device=_device(key))
 
 
 def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
@@ -119,6 +126,6 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
         q = q.T if rows < columns else q
         kept = [n for k, n in enumerate(shape) if k != column_axis % len(shape)]
         matrix = np.moveaxis(q.reshape(*kept, columns), -1, column_axis)
-        return Array(np.ascontiguousarray(scale * matrix).astype(dtype))
+        return Array(beside(np.ascontiguousarray(scale * matrix).astype(dtype), key_of(key, "orthogonal")))
 
     return make

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from numbagrad import random
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import host_value
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside, place_of, report
 from numbagrad.core.errors import message
 from numbagrad.nn.normalisation import log_softmax, one_hot
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions
+from numbagrad.random.keys import key_of
 from numbagrad.scalar import ATOMS, arg
 
 _x, _y, _z = arg(0), arg(1), arg(2)
@@ -40,16 +42,20 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     Array([[ 0.5, -0.5]], dtype=float64)
     """
     name = "softmax_cross_entropy_with_integer_labels"
-    index = value_of(labels, name)
+    index = host_value(labels, name)
     if index.dtype.kind not in "iu":
         raise TypeError(message(name, "labels are class numbers", index.dtype, "integers"))
     scores = log_softmax(logits, axis)
+    if place_of(scores._value) is not None:
+        index = beside(index, scores._value)
     k = reductions.normalize_axis(axis, scores.ndim, name)
     kept = scores.shape[:k] + scores.shape[k + 1 :]
     if index.shape != kept:
         raise ValueError(message(name, "labels do not fit the logits", index.shape, kept))
     n = scores.shape[k]
-    if isinstance(index, np.ndarray) and index.size and not (index.min() >= 0 and index.max() < n):
+    if index.__class__ is not np.ndarray:
+        report(name, ((Array(index) < 0) | (Array(index) >= n))._value)
+    elif index.size and not (index.min() >= 0 and index.max() < n):
         raise IndexError(message(name, "a label is out of range", f"{index.min()} to {index.max()}", f"0 to {n - 1}"))
     chosen = one_hot(Array(index), n, dtype=bool, axis=k)
     return -reductions.sum(ew.where(chosen, scores, np.zeros((), scores.dtype)), k)
@@ -101,5 +107,5 @@ def dropout(key: Any, x: Any, rate: Any, deterministic: bool = False) -> Array:
         raise ValueError(message("dropout", "rate is a probability", rate, "0 <= rate <= 1"))
     if deterministic or rate == 0.0:
         return x
-    kept = random.bernoulli(key, 1.0 - float(rate), x.shape)
+    kept = random.bernoulli(Array(key_of(key, "dropout", x._value)), 1.0 - float(rate), x.shape)
     return ew.where(kept, x * (1.0 / (1.0 - float(rate)) if rate < 1.0 else 0.0), np.zeros((), x.dtype))

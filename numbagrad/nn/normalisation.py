@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, value_of
+from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
+from numbagrad.numpy import creation, reductions, shaping
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy import reductions, shaping
 from numbagrad.primitives import softmax as prims
 from numbagrad.primitives.barrier import stop_gradient
 from numbagrad.primitives.elementwise import convert
@@ -32,9 +33,8 @@ def logsumexp(
     """
     if b is None:
         out = reductions.logsumexp(a, axis, keepdims, where=where)
-        return (out, shaping.broadcast_to(np.ones((), out.dtype), out.shape)) if return_sign else out
-    x = ew.convert_to_float(a, "logsumexp")
-    factor = ew.convert_to_float(b, "logsumexp")
+        return (out, creation.ones_like(out)) if return_sign else out
+    x, factor = (ew.convert_to_float(v, "logsumexp") for v in arrays_of("logsumexp", a, b))
     terms = ew.where(factor == 0, -np.inf, x)
     terms = terms if where is None else ew.where(where, terms, -np.inf)
     axes = reductions.normalize_axes(axis, terms.ndim, "logsumexp")
@@ -58,7 +58,7 @@ def logmeanexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, 
     if where is None:
         n: Any = np.log(np.float64(np.prod([x.shape[k] for k in axes])))
         return logsumexp(x, axes, b, keepdims) - float(n)
-    mask = shaping.broadcast_to(ew.convert_like(Array(owned(where)), x), x.shape)
+    mask = shaping.broadcast_to(ew.convert_like(Array(beside(host_value(where), x._value)), x), x.shape)
     held = reductions.sum(mask, axes, keepdims=keepdims)
     return logsumexp(x, axes, b, keepdims, where=where) - ew.call("log", held)
 
@@ -162,14 +162,14 @@ def batch_norm(
     shape = [x.shape[d] if d == k else 1 for d in range(x.ndim)]
 
     def wide(v: Any) -> Any:
-        return None if v is None else shaping.reshape(v, shape)
+        return None if v is None else shaping.reshape(Array(meet_with("batch_norm", x, v)[0]), shape)
 
     if mean is None:
         mean = reductions.mean(x, others)
     if variance is None:
         variance = reductions.mean(ew.call("square", x - wide(mean)), others)
     y = _affine(_normalise(x, wide(mean), wide(variance), eps), wide(scale), wide(bias))
-    return y, Array(owned(mean)), Array(owned(variance))
+    return y, *(Array(own(meet_with("batch_norm", x, v)[0], v)) for v in (mean, variance))
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:

@@ -8,7 +8,6 @@ import numpy as np
 
 from numbagrad.core.arguments import arrays_of, meet_with, value_of
 from numbagrad.core.array import Array, concrete_array
-from numbagrad.core.device import beside
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import products, reductions, shaping

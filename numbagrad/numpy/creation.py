@@ -84,7 +84,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         shared = shared.copy()
     moved = shared if device is None else move(shared, find(device, "from_dlpack"))
     if copy is False and moved is not shared:
-        raise ValueError(message("from_dlpack", "cannot be made without a copy", f"device={device!r}", "its own device"))
+        got = f"device={device!r}"
+        raise ValueError(message("from_dlpack", "cannot be made without a copy", got, "the device it is on"))
     return Array(moved)
 
 

@@ -8,18 +8,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from numbagrad.core.arguments import owned, promote, value_of
+from numbagrad.core.arguments import host_value, own, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import place_of
+from numbagrad.core.dtypes import real_dtype
 from numbagrad.core.errors import message
+from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
-from numbagrad.kernels.cpu.places import as_int64
-from numbagrad.numpy.indexing import holds
+from numbagrad.numpy.indexing import as_index, holds
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import index as rows_of
 from numbagrad.primitives import segment as rows
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.layout import transpose
+from numbagrad.primitives.reduce import reduce_max
 
 _MODES = {"drop": "drop", "fill": "drop", "promise_in_bounds": "drop", "fill_or_drop": "drop"}
 _MODES |= {"clip": "clamp", "wrap": "wrap"}
@@ -47,7 +50,9 @@ class _Segments:
             if self.ids.ndim == 0 or self.ids.shape != have:
                 got = f"{self.ids.shape} for data {value.shape}"
                 raise ValueError(message(name, "segment_ids do not match data", got, f"{have or value.shape[:1]}"))
-            found = int(self.ids.max()) + 1 if count is None and self.ids.size else 0
+            found = _largest(self.ids) + 1 if count is None and self.ids.size else 0
+            if self.ids.__class__ is not np.ndarray and self.ids.device is not place_of(value):
+                raise mixed_devices(name, (value, self.ids))
         else:
             self.ids, found = _ids_of(name, lengths, offsets, value.shape[self.axis])
         self.count = max(0, found) if count is None else operator.index(count)
@@ -59,7 +64,7 @@ class _Segments:
             wanted = "'drop', 'fill', 'clip', 'wrap' or 'promise_in_bounds'"
             raise ValueError(message(name, "no such mode", repr(mode), wanted))
         if self.ids.dtype == np.uint64:
-            self.ids = as_int64(self.ids, self.count if self.mode == "wrap" else 0)
+            self.ids = as_index(self.ids, self.count if self.mode == "wrap" else 0)
         self.data = self._to_front(value)
 
     def _order(self, ndim: int, front: int) -> tuple[int, ...]:
@@ -82,27 +87,31 @@ class _Segments:
         return Array(value)
 
 
-def _given(name: str, what: str, ids: Any, traced: bool) -> np.ndarray:
-    """int32, int64 or uint64."""
-    value = owned(ids, name) if traced else value_of(ids, name)
-    found = Array(value)._concrete(what, "They must be known outside of transforms, or be a stop_gradient(...).")
+def _given(name: str, what: str, ids: Any, traced: bool) -> Any:
+    """int32, int64 or uint64, where they are."""
+    value = host_value(ids, name)
+    value = own(value, ids) if traced else value
+    found = Array(value)._buffer(what, "They must be known outside of transforms, or be a stop_gradient(...).")
     if found.dtype.kind not in "iu" and found.size:
         raise TypeError(message(name, f"{what} are not integers", found.dtype, "an integer dtype"))
-    return found if found.dtype in (np.int32, np.int64, np.uint64) else found.astype(np.int64)
+    return found if found.dtype in (np.int32, np.int64, np.uint64) else convert(found, np.dtype(np.int64))
 
 
-def _integers(name: str, what: str, ids: Any, traced: bool) -> np.ndarray:
-    found = _given(name, what, ids, traced)
-    return as_int64(found) if found.dtype == np.uint64 else found
+def _integers(name: str, what: str, ids: Any, traced: bool) -> Any:
+    return as_index(_given(name, what, ids, traced))
+
+
+def _largest(ids: Any) -> int:
+    return int(reduce_max(ids, axes=tuple(range(ids.ndim))).item())
 
 
 def _ids_of(name: str, lengths: Any, offsets: Any, rows_given: int) -> tuple[np.ndarray, int]:
     """Ids of rows that lie segment by segment, and how many segments there are."""
     if lengths is not None:
-        sizes = _integers(name, "lengths", lengths, False)
+        sizes = np.asarray(_integers(name, "lengths", lengths, False))
         first = 0
     else:
-        places = _integers(name, "offsets", offsets, False)
+        places = np.asarray(_integers(name, "offsets", offsets, False))
         if places.ndim != 1 or places.size == 0:
             raise ValueError(message(name, "offsets", f"shape {places.shape}", "one more than there are segments"))
         sizes, first = np.diff(places), int(places[0])
@@ -243,8 +252,10 @@ def segment_mean(s: _Segments) -> Array:
     """
     data = s.data if s.data.dtype.kind == "c" else _real("segment_mean", s.data)
     total = s.run(rows.segment_sum, data)
-    count = s.run(rows.segment_sum, np.ones(s.ids.shape, data.dtype))
-    divisor = np.maximum(count.real, 1).astype(data.dtype)
+    real = real_dtype(data.dtype)
+    ones = np.broadcast_to(np.ones((), real), s.ids.shape)  # where the ids are: each is counted once
+    count = s.run(rows.segment_sum, ones if s.ids.__class__ is np.ndarray else s.ids.put(ones))
+    divisor = convert(op("maximum")(count, np.ones((), real)), data.dtype)
     return s.result(op("divide")(total, reshape_to(divisor, (s.count,) + (1,) * (len(total.shape) - 1))))
 
 
@@ -284,16 +295,17 @@ def index_add(x: Any, axis: int, index: Any, source: Any, alpha: Any = 1) -> Arr
     """
     kept = value_of(x, "index_add").dtype
     for given in (source, alpha):
-        holds("index_add", kept, value_of(given, "index_add").dtype, fractions=False)
+        holds("index_add", kept, host_value(given, "index_add").dtype, fractions=False)
     (target, updates), dtype = promote((x, source), "index_add", kept)
     k = normalize_axis(axis, len(target.shape), "index_add")
     traced = isinstance(target, Box) or isinstance(updates, Box)
-    places = _integers("index_add", "index", index, traced).reshape(-1)
+    places = _integers("index_add", "index", index, traced)
+    places = reshape_to(places, (places.size,))
     wanted = (*target.shape[:k], places.size, *target.shape[k + 1 :])
     if updates.shape != wanted:
         raise ValueError(message("index_add", "source does not match", updates.shape, f"shape {wanted}"))
     if alpha.__class__ not in (int, float) or alpha != 1:
-        updates = op("multiply")(promote((alpha,), "index_add", dtype)[0][0], updates)
+        updates = op("multiply")(promote((Array(updates), alpha), "index_add", dtype)[0][1], updates)
     front = (k, *(d for d in range(len(wanted)) if d != k))
     out = rows_of.scatter_add(transpose(target, axes=front), places, transpose(updates, axes=front), mode="raise")
     return Array(transpose(out, axes=tuple(np.argsort(front).tolist())))

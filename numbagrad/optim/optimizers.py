@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numbagrad.core.arguments import scalar_cell, value_of
+from numbagrad.core.arguments import host_value, meet_with, scalar_cell, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
+from numbagrad.core.registry import own_zeros
+from numbagrad.core.trace import concrete
 from numbagrad.core.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from numbagrad.numpy.elementwise import call, call_internal, where
 from numbagrad.numpy.reductions import sum as array_sum
@@ -55,7 +57,7 @@ def _start(params: Any, name: str) -> Any:
                     "Keep other arrays out of params.",
                 )
             )
-        return Array(np.zeros(value.shape, value.dtype))
+        return Array(own_zeros(concrete(value), value.shape, value.dtype))
 
     return tree_map(zeros, params)
 
@@ -64,7 +66,7 @@ def _scalar(number: Any, dtype: np.dtype) -> Any:
     """A hyperparameter as a 0-d operand of the tensor's dtype."""
     if isinstance(number, (int, float)):
         return scalar_cell(float(number), dtype)
-    return convert(value_of(number), dtype)
+    return convert(host_value(number), dtype)
 
 
 def _map_trees(name: str, operation: MapOp, scalars: Any, params: Any, *trees: Any) -> list[Any]:
@@ -74,7 +76,7 @@ def _map_trees(name: str, operation: MapOp, scalars: Any, params: Any, *trees: A
     results = []
     for leaf, *others in zip(leaves, *columns, strict=True):
         p = value_of(leaf, name)
-        tensors = [convert(value_of(o, name), p.dtype) for o in others]
+        tensors = [convert(v, p.dtype) for v in meet_with(name, Array(p), *others)]
         for t in tensors:
             if t.shape != p.shape:
                 raise ValueError(message(name, "a gradient does not fit its parameter", t.shape, p.shape))
@@ -184,7 +186,8 @@ def apply_updates(params: Any, updates: Any) -> Any:
 
     def add(p: Any, u: Any) -> Array:
         value = value_of(p, "apply_updates")
-        return call("add", Array(value), Array(convert(value_of(u, "apply_updates"), value.dtype)))
+        (update,) = meet_with("apply_updates", Array(value), u)
+        return call("add", Array(value), Array(convert(update, value.dtype)))
 
     return tree_map(add, params, updates)
 

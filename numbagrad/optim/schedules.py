@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from numbagrad.core.arguments import host_value
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
-from numbagrad.numpy.creation import asarray
 from numbagrad.numpy.elementwise import call, clip, convert_to_float, where
 
 Schedule = Callable[[Any], Any]
 
 
 def _step(count: Any) -> Array:
-    return convert_to_float(asarray(count), "schedule")
+    return convert_to_float(Array(host_value(count, "schedule")), "schedule")
 
 
 def _positive(name: str, what: str, steps: float) -> None:

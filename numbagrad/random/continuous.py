@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import host_value, together
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
@@ -74,12 +75,15 @@ def draw(
 ) -> Array:
     """transform(uniform numbers, *parameters) of a shape (by default the parameters')."""
     target = float_of(dtype, name)
-    values = [convert(value_of(p, name), target) for p in params]
+    values = [convert(host_value(p, name), target) for p in params]
     natural = np.broadcast_shapes(*(v.shape for v in values)) if values else ()
     full = natural if shape is None else shape_of(shape, name)
     if values and not _fits(natural, full):
         raise ValueError(message(name, "the parameters do not fit the shape", f"{natural} and {full}", "a broadcast"))
-    bits = raw_bits(key_of(key, name), full, 8 * target.itemsize)
+    key = key_of(key, name, *(v for v, p in zip(values, params, strict=True) if isinstance(p, Array)))
+    if OPENED and values:
+        values = together(name, (Array(key), *params), (key, *values))[1:]
+    bits = raw_bits(key, full, 8 * target.itemsize)
     return Array(_map(name, target, source, transform, len(values))(bits, *values))
 
 
@@ -129,7 +133,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = float) -> Array:
     target = check_dtype("normal", dtype)
     if target.kind == "c":
         real = np.dtype(f"f{target.itemsize // 2}")
-        parts = [draw("normal", k, shape, real, signed, _normal) for k in split(key_of(key, "normal"))]
+        parts = [draw("normal", k, shape, real, signed, _normal) for k in split(Array(key_of(key, "normal")))]
         return Array(convert((math.sqrt(0.5) * (parts[0] + 1j * parts[1]))._value, target))
     return draw("normal", key, shape, target, signed, _normal)
 

@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.core.arguments import host_value
 from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions, shaping
 from numbagrad.primitives import index as rows_of
+from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import MapOp, convert, map_op
 from numbagrad.primitives.random_bits import random_order
+from numbagrad.primitives.slices import getitem
+from numbagrad.primitives.sort import argsort, searchsorted
 from numbagrad.random.continuous import gumbel, uniform
 from numbagrad.random.keys import key_of, raw_bits, shape_of, split
 from numbagrad.scalar import ATOMS, Expr, arg
@@ -54,7 +58,7 @@ def _wrapped(bound: Any, dtype: np.dtype, op: str) -> tuple[np.ndarray, Any]:
         return np.asarray(number % 2**64, U64), number
     except TypeError:
         pass
-    values = concrete_array(bound) if isinstance(bound, Array) else np.asarray(value_of(bound, op))
+    values = concrete_array(bound) if isinstance(bound, Array) else host_value(bound, op)
     if values.dtype.kind not in "iu":
         raise TypeError(message(op, "a bound is not an integer", values.dtype, "integers"))
     return values.astype(U64), values
@@ -88,10 +92,10 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
     full = shape_of(shape, "randint")
     if np.broadcast_shapes(full, span.shape) != full:
         raise ValueError(message("randint", "the bounds do not fit the shape", f"{span.shape}, {full}", "a broadcast"))
-    key = key_of(key, "randint")
+    key = key_of(key, "randint", *(b._value for b in (minval, maxval) if isinstance(b, Array) and b.ndim))
     if np.all(span <= 2**32) and np.all(span != 0):  # one word has 32 bits to spare
         return Array(_scale_op(target)(raw_bits(key, full, 64), np.zeros((), U64), low, span))
-    first, second = split(key)
+    first, second = split(Array(key))
     return Array(_scale_op(target)(raw_bits(first._value, full, 64), raw_bits(second._value, full, 64), low, span))
 
 
@@ -102,8 +106,10 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Array:
     >>> ng.random.bernoulli(ng.random.key(0), 0.5, (3,))
     Array([ True,  True, False], dtype=bool)
     """
-    chance = ew.convert_to_float(p, "bernoulli")
-    return uniform(key, chance.shape if shape is None else shape, chance.dtype) < chance
+    chance = ew.convert_to_float(Array(host_value(p, "bernoulli")), "bernoulli")
+    key = Array(key_of(key, "bernoulli", *([chance._value] if isinstance(p, Array) else [])))
+    drawn = uniform(key, chance.shape if shape is None else shape, chance.dtype)
+    return drawn < (chance if isinstance(p, Array) else chance._value)
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = int) -> Array:
@@ -131,19 +137,20 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     >>> ng.random.permutation(ng.random.key(0), 5)
     Array([1, 0, 4, 3, 2], dtype=int64)
     """
-    key = key_of(key, "permutation")
-    value = value_of(x, "permutation")
+    value = host_value(x, "permutation")
+    key = key_of(key, "permutation", *([value] if isinstance(x, Array) and x.ndim else []))
     if value.shape == ():
         if value.dtype.kind not in "iu":
             raise TypeError(message("permutation", "not an integer or an array", value.dtype, "an integer or an array"))
         return Array(random_order(key, shape=(int(concrete_array(Array(value))),)))
+    value = beside(value, key) if not isinstance(x, Array) and value.__class__ is np.ndarray else value
     k = reductions.normalize_axis(axis, len(value.shape), "permutation")
     n = value.shape[k]
     if not independent or len(value.shape) == 1:
         return _take(Array(value), random_order(key, shape=(n,)), k)
     rows = shaping.moveaxis(Array(value), k, -1)
-    starts = Array((np.arange(rows.size // max(1, n)) * n).reshape((*rows.shape[:-1], 1)))
-    index = starts + Array(random_order(key, shape=rows.shape))
+    starts = (np.arange(rows.size // max(1, n)) * n).reshape((*rows.shape[:-1], 1))
+    index = Array(random_order(key, shape=rows.shape)) + starts
     return shaping.moveaxis(Array(rows_of.take(shaping.ravel(rows)._value, index._value, mode="raise")), -1, k)
 
 
@@ -156,8 +163,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     >>> ng.random.choice(ng.random.key(0), np.asarray([10.0, 20.0, 30.0]), (4,))
     Array([20., 10., 30., 20.], dtype=float64)
     """
-    key = key_of(key, "choice")
-    value = value_of(a, "choice")
+    value = host_value(a, "choice")
+    key = key_of(key, "choice", *([value] if isinstance(a, Array) and a.ndim else []))
     k = 0 if value.shape == () else reductions.normalize_axis(axis, len(value.shape), "choice")
     n = int(concrete_array(Array(value))) if value.shape == () else value.shape[k]
     full = shape_of(shape, "choice")
@@ -168,12 +175,13 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
         raise ValueError(message("choice", "more than there are without replacement", f"{size} of {n}", f"at most {n}"))
     if p is None:
         order = None if replace else random_order(key, shape=(n,))
-        index = randint(key, full, 0, max(n, 1))._value if order is None else order[:size].reshape(full)
+        index = randint(Array(key), full, 0, max(n, 1))._value if order is None else _first(order, size, full)
     else:
         index = _weighted(key, _weights(p, n), full, size, replace)
     if value.shape == ():
         return Array(index)
-    rows = _take(Array(value), index.reshape(-1), k)
+    value = beside(value, key) if not isinstance(a, Array) and value.__class__ is np.ndarray else value
+    rows = _take(Array(value), reshape_to(index, (size,)), k)
     return rows.reshape(value.shape[:k] + full + value.shape[k + 1 :])
 
 
@@ -185,18 +193,22 @@ def _weights(p: Any, n: int) -> np.ndarray:
     return weights
 
 
-def _weighted(key: Any, weights: np.ndarray, full: tuple[int, ...], size: int, replace: bool) -> np.ndarray:
+def _first(order: Any, size: int, full: tuple[int, ...]) -> Any:
+    return reshape_to(getitem(order, key=(slice(0, size),)), full)
+
+
+def _weighted(key: Any, weights: np.ndarray, full: tuple[int, ...], size: int, replace: bool) -> Any:
     if not replace:
         if size > np.count_nonzero(weights):
             got = f"{size} of {np.count_nonzero(weights)}"
             raise ValueError(message("choice", "too few elements of positive probability", got, f"at least {size}"))
         with np.errstate(divide="ignore"):
-            score = np.asarray(gumbel(key, weights.shape)) + np.log(weights)
-        return np.argsort(-score, kind="stable")[:size].reshape(full)
+            score = gumbel(Array(key), weights.shape) + np.log(weights)
+        return _first(argsort((-score)._value, axis=0), size, full)
     sums = np.cumsum(weights)
-    drawn = np.asarray(uniform(key, full)) * sums[-1]
-    last = np.flatnonzero(weights)[-1]  # rounding must not pick what has no probability
-    return np.minimum(np.searchsorted(sums, drawn, side="right"), last).astype(np.int64)
+    drawn = uniform(Array(key), full) * float(sums[-1])
+    last = int(np.flatnonzero(weights)[-1])  # rounding must not pick what has no probability
+    return ew.call("minimum", Array(searchsorted(sums, drawn._value, side="right")), last)._value
 
 
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Array:
@@ -208,7 +220,9 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Arr
     >>> ng.random.categorical(ng.random.key(0), np.asarray([-np.inf, 0.0, -np.inf]), shape=(3,))
     Array([1, 1, 1], dtype=int64)
     """
-    value = value_of(logits, "categorical")
+    value = host_value(logits, "categorical")
+    key = key_of(key, "categorical", *([value] if isinstance(logits, Array) else []))
+    value = beside(value, key) if not isinstance(logits, Array) and value.__class__ is np.ndarray else value
     scores = Array(convert(value, float_dtype(value.dtype)))
     k = reductions.normalize_axis(axis, scores.ndim, "categorical")
     batch = scores.shape[:k] + scores.shape[k + 1 :]
@@ -217,13 +231,13 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Arr
         raise ValueError(message("categorical", "shape does not end in the batch shape", full, f"(..., {batch})"))
     front = full[: len(full) - len(batch)]
     rest = full[len(front) :]
-    noise = gumbel(key, (*front, *rest[:k], scores.shape[k], *rest[k:]), scores.dtype)
+    noise = gumbel(Array(key), (*front, *rest[:k], scores.shape[k], *rest[k:]), scores.dtype)
     return reductions.argmax(noise + scores, axis=k + len(front))
 
 
 def constant_parameter(x: Any, op: str) -> Any:
     """The value of a parameter that the sample has no derivative in, or the user's error if one is asked for."""
-    value = value_of(x, op)
+    value = host_value(x, op)
     if isinstance(value, Box) and value.dtype.kind in "fc":
         raise TypeError(
             message(

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import host_value, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.device import default, place_of, placed
 from numbagrad.core.errors import message
+from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
 from numbagrad.numpy.shaping import _ints
+from numbagrad.primitives.elementwise import convert
 from numbagrad.primitives.random_bits import random_bits, random_pairs
 
 START = np.zeros((), np.uint64)
@@ -29,14 +33,15 @@ def key(seed: Any) -> Array:
         number = operator.index(seed)
     except TypeError:
         raise TypeError(message("key", "the seed is not an integer", repr(seed), "an integer")) from None
-    return Array(np.array([(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF], KEY_DTYPE))
+    words = np.array([(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF], KEY_DTYPE)
+    return Array(placed(words, default()))
 
 
 PRNGKey = key
 
 
-def key_of(key: Any, op: str) -> Any:
-    """The value of a key, or the user's error."""
+def key_of(key: Any, op: str, *near: Any) -> Any:
+    """The value of a key, or the user's error; one of the CPU's goes where the values `near` are."""
     if isinstance(key, (bool, int, float)):
         raise TypeError(message(op, "not a key", repr(key), "a key", f"Make one with random.key({key!r})."))
     value = value_of(key, op)
@@ -44,6 +49,12 @@ def key_of(key: Any, op: str) -> Any:
         step = "Index one key: keys[i]." if value.dtype == KEY_DTYPE else "Make one with random.key(seed)."
         got = f"{value.dtype} of shape {value.shape}"
         raise TypeError(message(op, "not a key", got, "a key, uint32 of shape (2,)", step))
+    if OPENED and near:
+        place = next((p for p in map(place_of, near) if p is not None), None)
+        if place is not None and value.__class__ is np.ndarray:
+            return place.put(value)
+        if place_of(value) is not None and any(v.shape != () and place_of(v) is None for v in near):
+            raise mixed_devices(op, (value, *near))
     return value
 
 
@@ -73,13 +84,13 @@ def fold_in(key: Any, data: Any) -> Array:
     >>> ng.random.fold_in(ng.random.key(0), 1)
     Array([ 928981903, 3453687069], dtype=uint32)
     """
-    value = value_of(data, "fold_in")
+    value = host_value(data, "fold_in")
     if value.dtype.kind not in "iu" or value.shape != ():
         got = f"{value.dtype} of shape {value.shape}"
         raise TypeError(message("fold_in", "data is not an integer", got, "an integer scalar"))
     if isinstance(value, Box):
         raise TypeError(message("fold_in", "data is traced", repr(data), "a concrete integer"))
-    offset = np.asarray(int(value) & 0xFFFFFFFF, np.uint64)
+    offset = np.asarray(int(value.item()) & 0xFFFFFFFF, np.uint64)
     return Array(random_pairs(key_of(key, "fold_in"), offset, shape=()))
 
 
@@ -104,7 +115,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Array:
     if wanted.kind != "u":
         raise TypeError(message("bits", "bits come as unsigned integers", wanted, "uint8, uint16, uint32 or uint64"))
     drawn = raw_bits(key_of(key, "bits"), shape_of(shape, "bits"), max(32, 8 * wanted.itemsize))
-    return Array(drawn if drawn.dtype == wanted else drawn.astype(wanted))
+    return Array(convert(drawn, wanted))
 
 
 def raw_bits(key: Any, shape: tuple[int, ...], width: int) -> Any:

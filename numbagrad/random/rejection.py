@@ -10,27 +10,36 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.array import Array
+from numbagrad.core.device import place_of
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
-from numbagrad.primitives.elementwise import convert
+from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.random_bits import random_gamma, random_poisson
 from numbagrad.primitives.softmax import softmax
 from numbagrad.random.continuous import float_of, normal
 from numbagrad.random.discrete import constant_parameter
 from numbagrad.random.keys import key_of, shape_of, split
 
+_HALF = np.asarray(0.5)
+multiply = op("multiply")
 
-def _full(op: str, shape: Any, *params: Any) -> tuple[int, ...]:
+
+def _full(name: str, shape: Any, *params: Any) -> tuple[int, ...]:
     natural = np.broadcast_shapes(*(p.shape for p in params))
-    full = natural if shape is None else shape_of(shape, op)
+    full = natural if shape is None else shape_of(shape, name)
     if np.broadcast_shapes(natural, full) != full:
-        raise ValueError(message(op, "the parameters do not fit the shape", f"{natural} and {full}", "a broadcast"))
+        raise ValueError(message(name, "the parameters do not fit the shape", f"{natural} and {full}", "a broadcast"))
     return full
 
 
-def _log_gamma(op: str, key: Any, a: Any, full: tuple[int, ...]) -> Array:
-    return Array(random_gamma(key_of(key, op), a, shape=full))
+def _key(name: str, key: Any, *params: Any) -> Array:
+    """A key, where parameters are that are on a device."""
+    return Array(key_of(key, name, *(p for p in params if place_of(p) is not None)))
+
+
+def _log_gamma(name: str, key: Any, a: Any, full: tuple[int, ...]) -> Array:
+    return Array(random_gamma(_key(name, key, a)._value, a, shape=full))
 
 
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = float) -> Array:
@@ -56,7 +65,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = float) -> Arr
     target = float_of(dtype, "beta")
     a, b = constant_parameter(a, "beta"), constant_parameter(b, "beta")
     full = _full("beta", shape, a, b)
-    first, second = split(key_of(key, "beta"))
+    first, second = split(_key("beta", key, a, b))
     odds = _log_gamma("beta", first, a, full) - _log_gamma("beta", second, b, full)
     return Array(convert(ew.call("sigmoid", odds)._value, target))
 
@@ -73,16 +82,17 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = float) -> Ar
 
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
     """Chi-square with df degrees of freedom."""
-    return gamma(key, np.asarray(constant_parameter(df, "chisquare") * 0.5), shape, dtype) * 2.0
+    return gamma(key, Array(multiply(constant_parameter(df, "chisquare"), _HALF)), shape, dtype) * 2.0
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
     """Student's t with df degrees of freedom."""
     target, df = float_of(dtype, "t"), constant_parameter(df, "t")
     full = _full("t", shape, df)
-    first, second = split(key_of(key, "t"))
-    half = np.asarray(df * 0.5)
-    drawn = normal(first, full) * ew.call("sqrt", half) * ew.call("exp", -0.5 * _log_gamma("t", second, half, full))
+    first, second = split(_key("t", key, df))
+    half = multiply(df, _HALF)
+    root = op("sqrt")(half)
+    drawn = normal(first, full) * (root if place_of(root) is None else Array(root)) * ew.call("exp", -0.5 * _log_gamma("t", second, half, full))
     return Array(convert(drawn._value, target))
 
 
@@ -94,4 +104,5 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = int) -> Array:
     dtype('int64')
     """
     target, lam = check_dtype("poisson", dtype), constant_parameter(lam, "poisson")
-    return Array(convert(random_poisson(key_of(key, "poisson"), lam, shape=_full("poisson", shape, lam)), target))
+    drawn = random_poisson(_key("poisson", key, lam)._value, lam, shape=_full("poisson", shape, lam))
+    return Array(convert(drawn, target))

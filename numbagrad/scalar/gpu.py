@@ -14,7 +14,7 @@ import numpy as np
 
 from numbagrad.scalar.functions import round_down, type_of
 from numbagrad.scalar.simd import coefficients
-from numbagrad.scalar.simd.bits import f32_of, i32_of, poly
+from numbagrad.scalar.simd.bits import i32_of, poly
 
 # As CPU code for emulation; a GPU's compiler takes the Python function.
 device = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from numbagrad.core.arguments import promote
 from numbagrad.core.array import Array
+from numbagrad.core.device import beside
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
@@ -49,7 +50,7 @@ def _correlate(x: Any, w: Any, mode: str, op: str) -> Any:
     if x.shape == ():
         return _multiply(x, w)
     if 0 in (*x.shape, *w.shape):
-        return Array([])._value if mode == "full" else getitem(x, key=(slice(0, 0),) * len(x.shape))
+        return beside(np.zeros(0, x.dtype), x) if mode == "full" else getitem(x, key=(slice(0, 0),) * len(x.shape))
     if mode == "valid":
         bigger = all(n >= k for n, k in zip(x.shape, w.shape))
         if not bigger and not all(n <= k for n, k in zip(x.shape, w.shape)):

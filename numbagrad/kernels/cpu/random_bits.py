@@ -167,13 +167,13 @@ def poisson_variate(k0, k1, index, rate):
 
 '''
 
-_REJECTION = '''def {name}(n, ptrs, strides):
+_REJECTION = """def {name}(n, ptrs, strides):
     p, out = f64(ptrs, 0), {pointer}(ptrs, 1)
     k0, k1 = uint32(strides[3]), uint32(strides[4])
     first = (ptrs[1] - strides[2]) // 8
     for i in range(n):
         out[i] = {variate}(uint32(k0 ^ uint32((first + i) >> 32)), k1, first + i, p[i])
-'''
+"""
 
 
 @cache

@@ -24,10 +24,10 @@ def fetch_right(source, kept, taps, at, plane, k, last, tap_begin, channel, tap,
     for s in range({right_count}):
         value = {A}(0)
         if k < last:
-            e = {I}({I}(tap_begin + tap) * {TAP})
+            tap_at = {I}({I}(tap_begin + tap) * {TAP})
 {reads}
             if {inside}:
-                value = {A}(source[{I}({I}(at + {I}(channel * plane)) + {I}(taps[e + 1]))])
+                value = {A}(source[{I}({I}(at + {I}(channel * plane)) + {I}(taps[tap_at + 1]))])
         kept[s] = value
         k, channel, tap = {I}(k + {right_step}), {I}(channel + up), {I}(tap + over)
         if tap >= turn:
@@ -86,10 +86,7 @@ class Fetch:
         )  # fmt: skip
 
     def _each(self, text: str) -> list[str]:
-        return [text.format(k=k, I=self.index, **self._sizes()) for k in range(self.count)]
-
-    def _sizes(self) -> dict[str, int]:
-        return {name: self.fields[name] for name in ("BN",)} if hasattr(self, "fields") else {}
+        return [text.format(k=k, I=self.index) for k in range(self.count)]
 
     def _sum(self, first: str, terms: list[str]) -> str:
         text = first
@@ -107,7 +104,7 @@ class Fetch:
             reads = [f"        r{k} = {{I}}(o{k} + firsts[{{I}}({k} * {{BN}} + c)])" for k in range(self.count)]
             text = _WEIGHT
         else:
-            reads = [f"            r{k} = {{I}}(o{k} + {{I}}(taps[e + {2 + k}]))" for k in range(self.count)]
+            reads = [f"            r{k} = {{I}}(o{k} + {{I}}(taps[tap_at + {2 + k}]))" for k in range(self.count)]
             text = _PROJECT
         return text.format(reads="\n".join(reads).format(**self.fields), inside=self._inside(), **self.fields)
 
@@ -135,7 +132,7 @@ class Fetch:
         return self._each("o{k} = {I}(step{k} * j{k})")
 
     def _source_at(self) -> str:
-        plane = "{I}({I}({I}({I}(image * groups) + group) * depth) * source_plane)".format(I=self.index)
+        plane = f"{self.index}({self.index}({self.index}({self.index}(image * groups) + group) * depth) * source_plane)"
         return self._sum(plane, self._each("s{k} * o{k}"))
 
     def _target_at(self, row: str) -> str:
@@ -174,8 +171,8 @@ if t < {BN}:
 {far_lines}
     if c < columns:
         channel = {I}(c // turn)
-        e = {I}({I}(tap_begin + {I}(c - {I}(channel * turn))) * {TAP})
-        places[t] = {I}({I}(channel * source_plane) + {I}(taps[e + 1]))
+        tap_at = {I}({I}(tap_begin + {I}(c - {I}(channel * turn))) * {TAP})
+        places[t] = {I}({I}(channel * source_plane) + {I}(taps[tap_at + 1]))
 {first_lines}
 cuda.syncthreads()
 k = {I}(first + {I}(t % {BK}))
@@ -187,7 +184,7 @@ right_put = {I}({I}({I}(t % {BK}) * {right_pitch}) + {I}(t // {BK}))
 """
         far = "\n".join(f"    firsts[{{I}}({k} * {{BN}} + t)] = {{far}}" for k in range(self.count))
         first = "\n".join(
-            f"        firsts[{{I}}({k} * {{BN}} + t)] = {{I}}(taps[e + {2 + k}])" for k in range(self.count)
+            f"        firsts[{{I}}({k} * {{BN}} + t)] = {{I}}(taps[tap_at + {2 + k}])" for k in range(self.count)
         )
         digits = "\n".join(self._digits("k"))
         steps = "\n".join(self._digits(f"{self.index}({self.fields['BK']})", "image_up", "up"))
@@ -247,8 +244,8 @@ right_put = {I}({I}({I}(t % {BK}) * {right_pitch}) + {I}(t // {BK}))
         if self.weight:
             lines = [
                 "channel = {I}(c // turn)",
-                "e = {I}({I}(tap_begin + {I}(c - {I}(channel * turn))) * {TAP})",
-                "at = {I}({I}({I}({I}({I}(group * rows) * depth) + channel) * w_taps) + {I}(taps[e]))",
+                "tap_at = {I}({I}(tap_begin + {I}(c - {I}(channel * turn))) * {TAP})",
+                "at = {I}({I}({I}({I}({I}(group * rows) * depth) + channel) * w_taps) + {I}(taps[tap_at]))",
             ]
             return _lines("\n".join(lines).format(**self.fields), depth)
         zero = f"{self.index}(0)"
@@ -258,18 +255,18 @@ right_put = {I}({I}({I}(t % {BK}) * {right_pitch}) + {I}(t // {BK}))
         """Add the product k of row r and column c to `value`, zeros absorbing."""
         if self.weight:
             lines = [*self._digits("k"), *self._reading()]
-            lines += self._each("r{k} = {I}(o{k} + {I}(taps[e + 2 + {k}]))")
-            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[e + 1])"])
+            lines += self._each("r{k} = {I}(o{k} + {I}(taps[tap_at + 2 + {k}]))")
+            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[tap_at + 1])"])
             g = self._target_at("r")
         else:
             lines = [
                 *self._reading(),
                 "channel = {I}(k // turn)",
-                "e = {I}({I}(tap_begin + {I}(k - {I}(channel * turn))) * {TAP})",
-                *self._each("r{k} = {I}(o{k} + {I}(taps[e + 2 + {k}]))"),
+                "tap_at = {I}({I}(tap_begin + {I}(k - {I}(channel * turn))) * {TAP})",
+                *self._each("r{k} = {I}(o{k} + {I}(taps[tap_at + 2 + {k}]))"),
             ]
-            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[e + 1])"])
-            g = self._sum(f"{self.index}(group * w_group)", ["r * w_row", "channel * w_depth", "{I}(taps[e])"])
+            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[tap_at + 1])"])
+            g = self._sum(f"{self.index}(group * w_group)", ["r * w_row", "channel * w_depth", "{I}(taps[tap_at])"])
         lines += [
             f"if {self._inside()}:",
             f"    p, q = {{A}}(a[{x}]), {{A}}(b[{g}])",

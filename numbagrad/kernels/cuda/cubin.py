@@ -65,7 +65,7 @@ def ptx(kernel: Kernel, arch: str) -> tuple[str, str]:
     except ImportError as error:
         raise DeviceError(message(kernel.name, "no CUDA compiler", error, "numba-cuda", STEP)) from None
     compilations += 1
-    number = arch.removeprefix("sm_")
+    number = arch.removeprefix("sm_")  # the last digit is the minor one
     types = [_numba_type(frontend, t) for t in kernel.signature]
     return frontend.compile_ptx(kernel.name, kernel.source, types, (int(number[:-1]), int(number[-1])))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 MADE: dict[tuple[str, str, tuple[str, ...]], Kernel] = {}  # every kernel of this process, for ahead-of-time compilation
 LARGE = 1 << 31  # elements from which on the index type is int64
 THREADS = 256  # of a block, where nothing else is said
@@ -47,3 +49,8 @@ def short(index: str) -> str:
 def blocks(count: int, threads: int = THREADS) -> int:
     """Blocks for a number of threads."""
     return -(-count // threads)
+
+
+def vector_width(dtypes: Sequence[np.dtype]) -> int:
+    """Elements that one access of 16 bytes takes of the widest type: 4, 2, or 1 for none."""
+    return max(1, min(4, 16 // max(d.itemsize for d in dtypes)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from numbagrad.kernels.cuda.kernel import Kernel, kernel, short
+from numbagrad.kernels.cuda.kernel import Kernel, kernel, short, vector_width
 from numbagrad.scalar.expr import Expr
 from numbagrad.scalar.render import NAMES, Body, output_dtypes
 
@@ -30,7 +30,7 @@ class MapText:
         """Elements of one access: 16 bytes of the widest type; one where they would only make a long program longer."""
         body = self.body
         long = len(body.lines) > 32 or body.sources or body.functions & {"polygamma", "sinc_derivative"}
-        return 1 if long else max(1, min(4, 16 // max(d.itemsize for d in (*self.dtypes, *self.out_dtypes))))
+        return 1 if long else vector_width((*self.dtypes, *self.out_dtypes))
 
     def runs(self, layout: str, index: str) -> Kernel:
         """The kernel for runs, numbers and single elements."""

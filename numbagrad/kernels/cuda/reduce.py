@@ -16,8 +16,7 @@ import numpy as np
 from numbagrad.kernels.cpu.reduce import ALL, ANY, MAX, MIN, PROD, SUM, Monoid
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous
-from numbagrad.kernels.cuda.kernel import THREADS, Kernel, index_type
-from numbagrad.kernels.cuda.map import vector_width
+from numbagrad.kernels.cuda.kernel import THREADS, Kernel, index_type, vector_width
 from numbagrad.kernels.cuda.reduce_text import MOST, State, arg_state, reduction, state
 
 BOOL = np.dtype(bool)

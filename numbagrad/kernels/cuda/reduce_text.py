@@ -19,8 +19,7 @@ import numpy as np
 from numbagrad.kernels.cpu.reduce import ALL, ANY, MAX, MIN, PROD, SUM, Monoid
 from numbagrad.kernels.cuda import sums
 from numbagrad.kernels.cuda.copy import element_type
-from numbagrad.kernels.cuda.kernel import Kernel, kernel, short
-from numbagrad.kernels.cuda.map import vector_width
+from numbagrad.kernels.cuda.kernel import Kernel, kernel, short, vector_width
 from numbagrad.scalar.render import NAMES
 
 MOST = 1024  # threads of a block at most
@@ -297,6 +296,12 @@ def imports(code: str) -> str:
     return f"{head}from numbagrad.kernels.cuda.frontend import {', '.join(names)}"
 
 
+def exchange(way: str, t: str, to: str, value: str, d: str) -> str:
+    """The line of a warp's exchange of numbers of a type: unsigned ones go as signed ones."""
+    bare = f"cuda.shfl_{way}_sync(0xFFFFFFFF, {t.removeprefix('u')}({value}), {d})"
+    return f"{to} = {t}({bare})" if t[0] == "u" else f"{to} = {bare.replace(f'{t}({value})', value)}"
+
+
 def _indent(lines: Sequence[str], depth: int) -> str:
     return "\n".join(" " * depth + line for line in lines)
 
@@ -384,7 +389,7 @@ def reduction(s: State, columns: bool, from_states: bool, to_states: bool, index
         start=_indent([f"s{k} = {text}" for k, text in enumerate(s.start)], 4),
         state=reading.state,
         other=", ".join(f"o{k}" for k in range(count)),
-        shuffles=_indent([f"o{k} = cuda.shfl_down_sync(0xFFFFFFFF, s{k}, d)" for k in range(count)], 8),
+        shuffles=_indent([exchange("down", t, f"o{k}", f"s{k}", "d") for k, t in enumerate(s.parts)], 8),
         from_shared=", ".join(f"shared{k}[{'k' if columns else 'warp + k'}]" for k in range(count)),
         to_shared=_indent(to_shared, 8 if columns else 12),
         to_shared_deeper=_indent(to_shared, 16),

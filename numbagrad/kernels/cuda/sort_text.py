@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from functools import cache
 
-THREADS, EACH = 256, 8
+from numbagrad.kernels.cuda.kernel import THREADS
+
+EACH = 8
 TILE = THREADS * EACH
 ROOM = TILE + TILE // EACH + 16  # words of shared memory: one left out after every 8, and what is read past the end
 FIRST, LAST, VALUES, FLOATING = 1, 2, 4, 8  # flags of a launch
@@ -305,8 +307,7 @@ from numbagrad.kernels.cuda.frontend import {names}
 
 @cuda.jit
 def {name}(line, values, out, count, n):
-    i = {I}(cuda.blockIdx.x) * {I}(cuda.blockDim.x) + {I}(cuda.threadIdx.x)
-    i = {I}(i)
+    i = {I}(cuda.grid(1))
     if i < n:
         q = {T}(values[i])
         low, size = {I}(0), {I}(count)

@@ -107,7 +107,7 @@ class _Words:
 
     def take(self) -> list[str]:
         """One element more."""
-        at = "x[{I}({I}({I}(base + place) * channels) + channel)]".format(I=self.index)
+        at = f"x[{self.index}({self.index}({self.index}(base + place) * channels) + channel)]"
         if self.sum:
             return [f"high, low = add(high, low, {at})"]
         if not self.routed:

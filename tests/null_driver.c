@@ -1,7 +1,7 @@
 /* A CUDA driver that does nothing: device memory is malloc, launches are counted and not run.
  *
  * With it the whole host side (devices, memory pool, launcher, transfers) runs where there is no GPU, and a test can
- * count what an operation asks of the driver. Built by null_driver.py. Entry points that nobody asked for so far are
+ * count what an operation asks of the driver. Built by null_driver.py beside it. Entry points that nobody asked for so far are
  * answered with success and nothing else.
  */
 #define _GNU_SOURCE
