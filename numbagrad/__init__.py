@@ -45,8 +45,8 @@ def __getattr__(name: str) -> _Any:
 # fmt: off
 __all__ = [
     "Array", "DeviceError", "EscapedTracerError", "NumbagradError", "TracerConversionError", "ViewAssignmentError",
-    "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "default_device", "device_put", "devices", "elementwise",
-    "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "ops", "optim", "random",
-    "register_kernel", "remat", "scipy", "stop_gradient",
+    "atom", "block_until_ready", "checkpoint", "custom_jvp", "custom_vjp", "default_device", "device_put", "devices",
+    "elementwise", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "lax", "linearize", "nn", "numpy", "ops",
+    "optim", "random", "register_kernel", "remat", "scipy", "stop_gradient",
     "testing", "tree", "tree_map", "tree_util", "value_and_grad", "vjp",
 ]

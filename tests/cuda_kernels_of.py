@@ -23,8 +23,8 @@ def single(x: onp.ndarray) -> onp.ndarray:
 
 def run_atoms(device: Any, dtype: str, derivatives: bool = True) -> None:
     for sample in SAMPLES.values():
-        if dtype not in sample.dtypes():
-            continue
+        if dtype not in sample.dtypes() or (dtype == "int32" and sample.atom.rule == "float"):
+            continue  # integers become float64 first
         inputs = [Array(device.put(x)) for x in sample.inputs(dtype)]
         try:
             sample(*inputs)

@@ -11,6 +11,7 @@ checks them against the limits and against the stored baseline.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -19,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 BASELINE = ROOT / "tests" / "cuda_baseline.json"
 ARCHITECTURES = ("sm_80", "sm_90")
-DOUBLE = re.compile(r"^(D(ADD|MUL|FMA|SETP|MNMX)|MUFU\.(RCP|RSQ)64|(F2F|I2F|F2I)\S*F64)")
+FLOAT64 = re.compile(r"^(D(ADD|MUL|FMA|SETP|MNMX)|MUFU\.(RCP|RSQ)64|(F2F|I2F|F2I)\S*F64)")
 LOCAL = re.compile(r"^(LDL|STL)")
 
 
@@ -68,9 +70,9 @@ def figures(kernel: Any, arch: str) -> dict[str, int]:
     found = Counter()
     for op in instructions(code):
         found["instructions"] += 1
-        found["float64"] += bool(DOUBLE.match(op))
+        found["float64"] += bool(FLOAT64.match(op))
         found["local"] += bool(LOCAL.match(op))
-    head = text.split("{")[0]
+    head = text[text.index(".visible .entry") :].split("{")[0]
 
     def number(pattern: str) -> int:
         match = re.search(pattern, log)
@@ -87,17 +89,27 @@ def figures(kernel: Any, arch: str) -> dict[str, int]:
     }
 
 
-def registry_kernels() -> list[Any]:
-    """Kernels of every primitive's samples and of every atom's value and first derivative, in float32 and int32."""
-    from cuda_kernels_of import collect
-
-    return collect()
+def toolchain() -> str:
+    """Versions that the figures depend on."""
+    return ", ".join(f"{p} {version(p)}" for p in ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink"))
 
 
 def survey(kernels: Iterable[Any], arch: str) -> dict[str, dict[str, int]]:
-    """Figures by kernel."""
-    kernels = list(kernels)
-    return {label(k): figures(k, arch) for k in kernels}
+    """Figures by kernel; what was surveyed before with the same compiler is taken from the cache folder."""
+    from numbagrad import config
+    from numbagrad.kernels.cpu.compiler import store
+    from numbagrad.kernels.cuda import cubin
+
+    found = {}
+    for k in kernels:
+        key = hashlib.sha256(f"{toolchain()}{Path(__file__).read_text()}{cubin.digest(k, arch)}".encode()).hexdigest()
+        path = config.cache_dir() / f"{key[:24]}.figures"
+        try:
+            found[label(k)] = json.loads(path.read_text())
+        except (OSError, ValueError):
+            found[label(k)] = figures(k, arch)
+            store(path, json.dumps(found[label(k)]).encode())
+    return found
 
 
 def label(kernel: Any) -> str:
@@ -105,19 +117,66 @@ def label(kernel: Any) -> str:
     return f"{kernel.name}({', '.join(kernel.signature)})"
 
 
+# Kernels with float32 operands that compute in float64 on purpose, by the beginning of their names.
+DOUBLE = {
+    "polygamma": "a sum over many terms that cancel",
+    "sinc_derivative": "a recurrence that cancels",
+    "log_ndtr": "differences of erfc far out in the tail",
+    "ndtri": "the inverse of a tail probability",
+    "normal_hazard": "a quotient of tail probabilities",
+    "gamma_function": "exp of log gamma, whose error grows with its value",
+    "digamma_vjp": "its derivative is polygamma",
+    "random_gamma": "the rejection test is that of the CPU's stream",
+    "random_poisson": "the rejection test is that of the CPU's stream",
+}
+# Registers a thread may use: 64 let 1024 threads of a multiprocessor's 65536 registers run, register tiles need more.
+REGISTERS = {"gemm": 128, "conv": 128}
+MOST_REGISTERS = 64
+
+
+def faults(kernel: Any, row: dict[str, int]) -> list[str]:
+    """What is wrong with a kernel's figures."""
+    wrong = []
+    single = not any(t.rstrip("*") in ("f64", "c128", "c64") for t in kernel.signature)
+    if row["spills"]:
+        wrong.append(f"{row['spills']} bytes of spilled registers")
+    if single and row["float64"] and not kernel.name.startswith(tuple(DOUBLE)):
+        wrong.append(f"{row['float64']} float64 instructions")
+    if single and row["local"] and not kernel.name.startswith(tuple(DOUBLE)):
+        wrong.append(f"{row['local']} accesses to local memory")
+    most = next((n for start, n in REGISTERS.items() if kernel.name.startswith(start)), MOST_REGISTERS)
+    if row["registers"] > most:
+        wrong.append(f"{row['registers']} registers, more than {most}")
+    if row["shared"] > 48 * 1024:
+        wrong.append(f"{row['shared']} bytes of shared memory")
+    if row["parameters"] != len(kernel.signature):
+        wrong.append(f"{row['parameters']} parameters in the PTX, {len(kernel.signature)} in the signature")
+    return wrong
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--only", default="", help="kernels whose name contains this")
     parser.add_argument("--write", action="store_true", help="renew the stored baseline")
     options = parser.parse_args()
-    kernels = registry_kernels()
+    from cuda_kernels_of import collect
+
+    kernels = [k for k in collect() if options.only in k.name]
     if options.write:
-        found = {arch: survey(kernels, arch) for arch in ARCHITECTURES}
-        BASELINE.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+        rows = {arch: survey(kernels, arch) for arch in ARCHITECTURES}
+        kept = {a: {k: [r["registers"], r["instructions"]] for k, r in rows[a].items()} for a in rows}
+        lines = [f'"toolchain": {json.dumps(toolchain())}']
+        lines += [
+            f'"{a}": {{\n' + ",\n".join(f"{json.dumps(k)}: {v}" for k, v in sorted(kept[a].items())) + "}" for a in kept
+        ]
+        BASELINE.write_text("{" + ",\n".join(lines) + "}\n")
         return
-    for name, row in sorted(survey(kernels, options.arch).items()):
-        print(f"{name:70s} " + " ".join(f"{k} {v}" for k, v in row.items()))
+    found = survey(kernels, options.arch)
+    for k in sorted(kernels, key=label):
+        row, wrong = found[label(k)], faults(k, found[label(k)])
+        print(f"{label(k):80s} " + " ".join(f"{n} {v}" for n, v in row.items() if v), *[f"<- {w}" for w in wrong])
 
 
 if __name__ == "__main__":
