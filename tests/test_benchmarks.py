@@ -8,6 +8,8 @@ from processes import ROOT, run
 from samples.atoms import SAMPLES
 from samples.primitives import structural
 
+import numbagrad as ng
+
 REGISTERED = """
 import json, numbagrad
 from numbagrad.core.registry import PRIMITIVES, Primitive
@@ -21,7 +23,7 @@ print(json.dumps([atoms, [n for n, p in PRIMITIVES.items() if isinstance(p, Prim
 def benchmarks():
     sys.path.insert(0, str(ROOT / "asv_bench"))
     try:
-        names = ("elementwise", "reductions", "structural", "transforms", "startup")
+        names = ("cuda", "elementwise", "reductions", "structural", "transforms", "startup")
         yield {n: importlib.import_module(f"benchmarks.{n}") for n in names}
     finally:
         sys.path.remove(str(ROOT / "asv_bench"))
@@ -34,6 +36,16 @@ def test_every_operation_is_benchmarked(benchmarks):
     assert set(primitives) - set(reductions.NAMES) == set()
     covered = set(reductions.RANDOM) | {n for n in primitives if reductions.largest_case(n) is not None}
     assert set(primitives) - covered == set()
+
+
+def test_gpu_benchmarks(benchmarks):
+    """Run where there is a GPU; where there is none they are left out, with the reason."""
+    cuda = benchmarks["cuda"]
+    if len(ng.devices()) > 1:
+        assert try_out(cuda.Operation, "softmax", 100) and try_out(cuda.Launch, "x + y")
+    else:
+        with pytest.raises(NotImplementedError, match="no GPU: device_put: "):
+            cuda.Launch().setup("x + y")
 
 
 def try_out(benchmark, *params):

@@ -7,8 +7,7 @@ doubling. The k largest, for k up to 1024, come out of the k largest of each til
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -106,98 +105,78 @@ def _plain(x: Buffer) -> Buffer:
     return x.typed(np.dtype(np.uint8)) if x.dtype.kind == "b" else x
 
 
-@cache
-def _mask(dtype: np.dtype, descending: bool) -> tuple[int, int]:
-    """What turns bits into keys in the order of the elements: whether they are floats, and what is inverted."""
-    bits = 8 * dtype.itemsize
-    ones = (1 << (64 if bits == 64 else 32)) - 1
-    top = 1 << (bits - 1) if dtype.kind == "i" else 0
-    return (FLOATING if dtype.kind == "f" else 0), top ^ (ones if descending else 0)
-
-
-class _Words:
-    """What is sorted between launches: words, and their places where those are apart."""
-
-    __slots__ = ("arrays",)
-
-    def __init__(self, device: Any, form: str, bits: int, size: int) -> None:
-        word = np.dtype(np.uint64 if bits == 64 or form == "packed" else np.uint32)
-        self.arrays = [device.empty((size,), word)]
-        if form == "pairs":
-            self.arrays.append(device.empty((size,), PLACE))
-
-
 def _order(rows: Buffer, descending: bool, keep: int, index: Buffer | None, values: Buffer | None) -> None:
     """Sort lines along the last axis: the first `keep` places of each into `index`, elements into `values`."""
-    n = rows.shape[-1]
     if not rows.size:
         return
+    n, device = rows.shape[-1], rows.device
+    form, word, steps = _plan(rows.dtype, rows.size // n, n, keep, descending, index is not None, values is not None)
+    # an array that a launch does not use has to be some buffer
+    nothing = [rows] * (2 if form == "pairs" else 1)
+    results = [rows if values is None else values] if index is None else [index, rows if values is None else values]
+    words = nothing
+    for found, grid, size, numbers in steps:
+        out = nothing
+        if size:
+            out = [device.empty((size,), word)]
+            if form == "pairs":
+                out.append(device.empty((size,), PLACE))
+        device.launch(found, grid, THREADS, rows, *words, *out, *results, *numbers)
+        words = out
+
+
+# A launch: kernel, blocks, words that it leaves behind (none if it is the last), numbers.
+Step = tuple[Kernel, int, int, tuple[int, ...]]
+
+
+@lru_cache(4096)
+def _plan(
+    dtype: np.dtype, lines: int, n: int, keep: int, descending: bool, indexed: bool, valued: bool
+) -> tuple[str, np.dtype, list[Step]]:
+    """What is sorted (see sort_text.py), the type of its words, and the launches."""
     if n > LONGEST:
         raise ValueError(message("sort", "a row is too long", f"{n} elements", f"at most {LONGEST}"))
-    if rows.dtype.kind == "c":
-        raise TypeError(message("sort", "complex numbers have no order", rows.dtype, "a real dtype"))
-    _Sorting(rows, descending, index, values).run(keep)
+    if dtype.kind == "c":
+        raise TypeError(message("sort", "complex numbers have no order", dtype, "a real dtype"))
+    bits = 8 * dtype.itemsize
+    form = "keys" if not indexed else "pairs" if bits == 64 else "packed"
+    word = np.dtype(np.uint64 if bits == 64 or form == "packed" else np.uint32)
+    top = 1 << (bits - 1) if dtype.kind == "i" else 0
+    mask = top ^ ((1 << (64 if bits == 64 else 32)) - 1 if descending else 0)
+    flags = (FLOATING if dtype.kind == "f" else 0) | (VALUES if valued else 0)
+    index = index_type(lines * n)
+    return form, word, _steps(form, bits, index, lines, n, keep, flags, mask)
 
 
-class _Sorting:
-    """The launches that sort the lines of one buffer."""
-
-    def __init__(self, rows: Buffer, descending: bool, index: Buffer | None, values: Buffer | None) -> None:
-        self.device, self.n = rows.device, rows.shape[-1]
-        self.bits = 8 * rows.itemsize
-        self.x = rows.typed(np.dtype(f"u{rows.itemsize}"))
-        self.lines = rows.size // self.n
-        self.form = "keys" if index is None else "pairs" if self.bits == 64 else "packed"
-        # an array that a launch does not use has to be some buffer
-        self.values = self.x if values is None else values.typed(self.x.dtype)
-        self.results = [self.values] if index is None else [index, self.values]
-        floating, self.mask = _mask(rows.dtype, descending)
-        self.flags = floating | (0 if values is None else VALUES)
-        self.index = index_type(rows.size)
-
-    def run(self, keep: int) -> None:
-        """Tiles, and merge them."""
-        count, words = self.n, None
-        while count > TILE and keep <= TILE // 2:
-            # the first ones of a line are among the first ones of its tiles
-            tiles = -(-count // TILE)
-            left = (tiles - 1) * keep + min(keep, count - (tiles - 1) * TILE)
-            words = self._tiles(words, count, keep, left, False)
-            count = left
-        if count <= TILE:
-            self._tiles(words, count, min(keep, count), min(keep, count), True)
-            return
-        words = self._tiles(None, count, TILE, count, False)
-        run = TILE
-        while run < count:
-            words = self._merge(words, run, keep if 2 * run >= count else count, 2 * run >= count)
-            run *= 2
-
-    def _tiles(self, words: _Words | None, count: int, keep: int, pitch: int, last: bool) -> _Words | None:
-        log = min(TILE.bit_length() - 1, (count - 1).bit_length())
+def _steps(form: str, bits: int, index: str, lines: int, n: int, keep: int, flags: int, mask: int) -> list[Step]:
+    """Sort tiles; leave the first ones of each while `keep` are few, else merge them."""
+    steps: list[Step] = []
+    count, tiles_kernel = n, _kernel("tiles", form, bits, index)
+    while True:
         tiles = -(-count // TILE)
-        grid = self.lines * tiles if tiles > 1 else -(-self.lines // (TILE >> log))
-        out = None if last else _Words(self.device, self.form, self.bits, self.lines * pitch)
-        flags = self.flags | (FIRST if words is None else 0) | (LAST if last else 0)
-        found = _kernel("tiles", self.form, self.bits, self.index)
-        arrays = [self.x, *self._words(words), *self._words(out), *self.results]
-        numbers = (self.lines, count, tiles, log, keep, pitch, flags, self.mask)
-        self.device.launch(found, grid, THREADS, *arrays, *numbers)
-        return out
-
-    def _merge(self, words: _Words | None, run: int, keep: int, last: bool) -> _Words | None:
-        tiles = -(-keep // TILE)
-        out = None if last else _Words(self.device, self.form, self.bits, self.lines * self.n)
-        flags = self.flags | (LAST if last else 0)
-        found = _kernel("merge", self.form, self.bits, self.index)
-        arrays = [*([] if self.form == "keys" else [self.x]), *self._words(words), *self._words(out), *self.results]
-        self.device.launch(found, self.lines * tiles, THREADS, *arrays, self.n, run, tiles, keep, flags, self.mask)
-        return out
-
-    def _words(self, words: _Words | None) -> list[Buffer]:
-        if words is not None:
-            return words.arrays
-        return [self.x] * (2 if self.form == "pairs" else 1)
+        few = keep <= TILE // 2 or tiles == 1
+        kept = min(keep if few else TILE, count)
+        # the first ones of a line are among the first ones of its tiles
+        left = (tiles - 1) * kept + min(kept, count - (tiles - 1) * TILE)
+        log = min(TILE.bit_length() - 1, (count - 1).bit_length())
+        grid = lines * tiles if tiles > 1 else -(-lines // (TILE >> log))
+        now = flags | (0 if steps else FIRST) | (LAST if tiles == 1 else 0)
+        numbers = (lines, count, tiles, log, kept, left, now, mask)
+        steps.append((tiles_kernel, grid, 0 if tiles == 1 else lines * left, numbers))
+        if tiles == 1:
+            return steps
+        if not few:
+            break
+        count = left
+    run = TILE
+    while run < n:
+        last = 2 * run >= n
+        kept = keep if last else n
+        tiles = -(-kept // TILE)
+        numbers = (n, run, tiles, kept, flags | (LAST if last else 0), mask)
+        steps.append((_kernel("merge", form, bits, index), lines * tiles, 0 if last else lines * n, numbers))
+        run *= 2
+    return steps
 
 
 @cache
@@ -206,7 +185,7 @@ def _kernel(step: str, form: str, bits: int, index: str) -> Kernel:
     text = tile_text if step == "tiles" else merge_text
     i, mask = short(index), "u64" if bits == 64 else "u32"
     numbers = [i, i, i, "u32", i, i, "u32", mask] if step == "tiles" else [i, i, i, i, "u32", mask]
-    return kernel(name, text(name, form, bits, index), [*parameters(form, bits, step == "tiles")[1], *numbers])
+    return kernel(name, text(name, form, bits, index), [*parameters(form, bits)[1], *numbers])
 
 
 @cache

@@ -346,11 +346,10 @@ def _fields(form: str, bits: int, index: str) -> dict[str, object]:
     return dict(I=index, W=f"uint{wide}", ones=f"{(1 << wide) - 1:#x}", word=word, **numbers, **places, **flags)
 
 
-def parameters(form: str, bits: int, tile: bool) -> tuple[list[str], list[str]]:
+def parameters(form: str, bits: int) -> tuple[list[str], list[str]]:
     """Names and types of a kernel's arrays."""
     item, word = f"u{bits}*", "u64*" if bits == 64 or form == "packed" else "u32*"
-    found = [("x", item)] if form != "keys" or tile else []
-    found += [("words_in", word)] + [("places_in", "u32*")] * (form == "pairs")
+    found = [("x", item), ("words_in", word)] + [("places_in", "u32*")] * (form == "pairs")
     found += [("words_out", word)] + [("places_out", "u32*")] * (form == "pairs")
     found += [("index", "i64*")] * (form != "keys") + [("values", item)]
     return [name for name, _ in found], [kind for _, kind in found]
@@ -372,14 +371,14 @@ def _head(title: str, form: str, bits: int) -> str:
 @cache
 def tile_text(name: str, form: str, bits: int, index: str) -> str:
     """The kernel that sorts tiles."""
-    fields = dict(name=name, parameters=", ".join(parameters(form, bits, True)[0]), emit=_emit(form, index, "own"))
+    fields = dict(name=name, parameters=", ".join(parameters(form, bits)[0]), emit=_emit(form, index, "own"))
     return _head("Sorted tiles", form, bits) + (_MERGE + _TILE).format(**fields, **_fields(form, bits, index))
 
 
 @cache
 def merge_text(name: str, form: str, bits: int, index: str) -> str:
     """The kernel that merges runs in global memory."""
-    fields = dict(name=name, parameters=", ".join(parameters(form, bits, False)[0]), emit=_emit(form, index, "line"))
-    fields |= _fields(form, bits, index)
+    fields: dict[str, object] = _fields(form, bits, index)
+    fields |= dict(name=name, parameters=", ".join(parameters(form, bits)[0]), emit=_emit(form, index, "line"))
     fields |= {k: str(fields[k]).replace(" " * 12, " " * 8) for k in ("load_place", "store_place")}
     return _head("Merged runs", form, bits) + (_MERGE + _MERGE_TILES).format(**fields)

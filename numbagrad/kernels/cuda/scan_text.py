@@ -1,0 +1,535 @@
+"""Texts of scans: what each keeps as its state, and the kernels for rows and columns, which are the same for all.
+
+A state is a tuple of numbers. `step` takes one element in, `join` puts the states of two neighbouring parts together
+and is associative, `emit` is what is stored of the states before and after an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from numbagrad.kernels.cuda import sums
+from numbagrad.kernels.cuda.copy import element_type
+from numbagrad.kernels.cuda.kernel import THREADS, Kernel, kernel, short
+from numbagrad.scalar.render import NAMES
+
+TOGETHER = 4  # elements of a column that are on their way at once
+TILE_BYTES = 20 * 1024  # of shared memory for the elements of a block: ten blocks fit on a multiprocessor
+
+# Running products keep their power of two apart, so a part that overflows harms no other: a prefix of 1e-30 times a
+# part that multiplies by 1e60 is 1e30 here, as it is element by element; and 0 times it is 0, not nan.
+_SCALED = '''@cuda.jit(device=True)
+def normal(value, exponent):
+    """value * 2**exponent as a number between 1/2 and 1 in size, and an exponent."""
+    part, more = math.frexp(value)
+    return part, int32(min(max(int32(exponent + more), int32(-{limit})), int32({limit})))
+
+
+@cuda.jit(device=True)
+def scaled(value, exponent):
+    """value * 2**exponent"""
+    return math.ldexp(value, exponent)
+'''
+
+_SCALED_COMPLEX = '''@cuda.jit(device=True)
+def normal(value, exponent):
+    """value * 2**exponent as a number whose larger part is between 1/2 and 1 in size, and an exponent."""
+    part, more = math.frexp(max(abs(value.real), abs(value.imag)))
+    fits = int32(min(max(int32(exponent + more), int32(-{limit})), int32({limit})))
+    return scaled(value, int32(-more)), fits
+
+
+@cuda.jit(device=True)
+def scaled(value, exponent):
+    """value * 2**exponent"""
+    return {T}(complex(math.ldexp(value.real, exponent), math.ldexp(value.imag, exponent)))
+'''
+
+_ORDER = '''@cuda.jit(device=True)
+def takes(new, old):
+    """Whether a running extremum is replaced: the latest of equals has it, a nan keeps it but from a later nan."""
+    return (new {sign}= old and old == old) or new != new
+'''
+
+_SHIFTED = '''@cuda.jit(device=True)
+def shrunk(a, b):
+    """exp(-|a - b|), 1 for equal infinities."""
+    return math.exp({T}(0) if a == b else -abs(a - b))
+'''
+
+
+class Scan:
+    """A scan: operands, words of its state as (type, start), and bodies of the functions, in terms of `{T}`.
+
+    `helpers` are texts of device functions; `sums` asks for those of sums.py.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[tuple[str, str]],
+        step: str,
+        join: str,
+        emit: str,
+        *,
+        inputs: tuple[str, ...] = ("x",),
+        outputs: tuple[str, ...] = ("out",),
+        helpers: Sequence[str] = (),
+        sums: bool = False,
+    ) -> None:
+        self.words, self.step, self.join, self.emit = tuple(words), step, join, emit
+        self.inputs, self.outputs, self.helpers, self.sums = inputs, outputs, tuple(helpers), sums
+
+
+_LSE_WORDS = [("{T}", "-math.inf"), ("{T}", "0"), ("{T}", "0")]
+_LSE_STEP = """    e = shrunk(x, s[0])
+    if x > s[0]:
+        high, low = add(s[1] * e, s[2] * e, {T}(1))
+        return x, high, low
+    high, low = add(s[1], s[2], e)
+    return s[0], high, low"""
+_LSE_JOIN = """    e = shrunk(b[0], a[0])
+    if b[0] > a[0]:
+        high, low = merge(a[1] * e, a[2] * e, b[1], b[2])
+        return b[0], high, low
+    high, low = merge(a[1], a[2], b[1] * e, b[2] * e)
+    return a[0], high, low"""
+_LSE_SHARES = """    e = shrunk(x, a[0])
+    live = {T}(0) if b[0] == {T}(-math.inf) else {T}(1) / total(b[1], b[2])  # nothing but -inf has no derivative
+    if x > a[0]:
+        return live, total(a[1], a[2]) * e * live
+    return e * live, total(a[1], a[2]) * live"""
+
+
+def _cumsum(dtype: np.dtype) -> Scan:
+    if dtype in (np.dtype(np.float32), np.dtype(np.complex64)):
+        return Scan(
+            [("{T}", "0"), ("{T}", "0")],
+            "    return add(s[0], s[1], x)",
+            "    return merge(a[0], a[1], b[0], b[1])",
+            "    return (total(b[0], b[1]),)",
+            sums=True,
+        )
+    return Scan([("{T}", "0")], "    return ({T}(s[0] + x),)", "    return ({T}(a[0] + b[0]),)", "    return (b[0],)")
+
+
+def _scaled(dtype: np.dtype) -> str:
+    return _SCALED_COMPLEX if dtype.kind == "c" else _SCALED
+
+
+def _cumprod(dtype: np.dtype) -> Scan:
+    if dtype.kind in "biu":
+        step, join = "    return ({T}(s[0] * x),)", "    return ({T}(a[0] * b[0]),)"
+        return Scan([("{T}", "1")], step, join, "    return (b[0],)")
+    return Scan(
+        [("{T}", "1"), ("int32", "0")],
+        "    return normal({T}(s[0] * x), s[1])",
+        "    return normal({T}(a[0] * b[0]), int32(a[1] + b[1]))",
+        "    return (scaled(b[0], b[1]),)",
+        helpers=[_scaled(dtype)],
+    )
+
+
+def _linear_recurrence(dtype: np.dtype) -> Scan:
+    """States are maps y -> p * y + q of the value before a part; an exact zero passes nothing on."""
+    two = ("x", "y")
+    if dtype.kind in "biu":
+        return Scan(
+            [("{T}", "1"), ("{T}", "0")],
+            "    return {T}(s[0] * x), {T}({T}(x * s[1]) + y)",
+            "    return {T}(a[0] * b[0]), {T}({T}(b[0] * a[1]) + b[1])",
+            "    return (b[1],)",
+            inputs=two,
+        )
+    return Scan(
+        [("{T}", "1"), ("int32", "0"), ("{T}", "0")],
+        "    p, e = normal({T}(s[0] * x) if s[0] != {T}(0) else {T}(0), s[1])\n"
+        "    q = {T}(x * s[2]) if s[2] != {T}(0) else {T}(0)\n"
+        "    return p, e, {T}(q + y)",
+        "    p, e = normal({T}(a[0] * b[0]) if a[0] != {T}(0) else {T}(0), int32(a[1] + b[1]))\n"
+        "    q = scaled({T}(b[0] * a[2]), b[1]) if a[2] != {T}(0) else {T}(0)\n"
+        "    return p, e, {T}(q + b[2])",
+        "    return (b[2],)",
+        inputs=two,
+        helpers=[_scaled(dtype)],
+    )
+
+
+def _extremum(sign: str, start: str, routed: bool) -> Scan:
+    order = [_ORDER.replace("{sign}", sign)]
+    if not routed:
+        return Scan(
+            [("{T}", start)],
+            "    return (x if takes(x, s[0]) else s[0],)",
+            "    return (b[0] if takes(b[0], a[0]) else a[0],)",
+            "    return (b[0],)",
+            helpers=order,
+        )
+    return Scan(
+        [("{T}", start), ("{I}", "0")],
+        "    new = takes(x, s[0])\n    return x if new else s[0], {I}(p) if new else s[1]",
+        "    new = takes(b[0], a[0])\n    return b[0] if new else a[0], b[1] if new else a[1]",
+        "    return b[0], b[1]",
+        outputs=("out", "place"),
+        helpers=order,
+    )
+
+
+def scan_of(name: str, dtype: np.dtype) -> Scan:
+    """The scan of a name for elements of a type."""
+    if name in ("cumsum", "cumprod", "linear_recurrence"):
+        return {"cumsum": _cumsum, "cumprod": _cumprod, "linear_recurrence": _linear_recurrence}[name](dtype)
+    if name.startswith("cumlogsumexp"):
+        helpers = [_SHIFTED]
+        if name == "cumlogsumexp":
+            emit = "    return (b[0] + math.log(total(b[1], b[2])),)"
+            return Scan(_LSE_WORDS, _LSE_STEP, _LSE_JOIN, emit, helpers=helpers, sums=True)
+        outputs = ("out", "kept")
+        return Scan(_LSE_WORDS, _LSE_STEP, _LSE_JOIN, _LSE_SHARES, outputs=outputs, helpers=helpers, sums=True)
+    limits = ("-math.inf", "math.inf")
+    if dtype.kind in "biu":
+        limits = (str(np.iinfo(dtype).min), str(np.iinfo(dtype).max))
+    largest = name.startswith("cummax")
+    return _extremum(">" if largest else "<", limits[0 if largest else 1], name.endswith("_routed"))
+
+
+# --- texts
+
+_FUNCTIONS = '''
+@cuda.jit(device=True)
+def start():
+    """The state of nothing."""
+    return ({starts},)
+
+
+@cuda.jit(device=True)
+def step(s, {inputs}, p):
+    """The state with one more element, at place p."""
+{step}
+
+
+@cuda.jit(device=True)
+def join(a, b):
+    """The state of two neighbouring parts."""
+{join}
+
+
+@cuda.jit(device=True)
+def emit(a, b, {inputs}):
+    """What is stored of an element, from the states before and after it."""
+{emit}
+
+'''
+
+_ACROSS = '''
+@cuda.jit(device=True)
+def across(own, t, group, {kept}):
+    """The states of all before this thread in its group of threads, and of the whole group. Two barriers."""
+    lane, warp = uint32(t % 32), uint32(t // 32)
+    place = uint32(lane & uint32(group - 1))
+    for k in range(5):
+        d = 1 << k
+        other = ({up_s},)
+        if place >= d:
+            own = join(other, own)
+    s = own
+    d = 1
+    before = ({up_s},)
+    if place == 0:
+        before = start()
+    if lane == 31:
+{keep}
+    cuda.syncthreads()
+    warps = uint32(max(uint32(group // 32), uint32(1)))
+    first = uint32(warp - uint32(warp % warps))
+    whole = start()
+    for w in range({warps}):
+        if w >= first and w < first + warps:
+            if w == warp:
+                before = join(whole, before)
+            whole = join(whole, ({kept_w},))
+    cuda.syncthreads()
+    return before, whole
+
+'''
+
+_ROWS = '''
+@cuda.jit
+def {name}({pointers}rows, n, shift, pieces, piece, reverse):
+{shared}    t = uint32(cuda.threadIdx.x)
+    group = uint32(1 << shift)
+    wide = uint32({items} << shift)  # elements of a row at a time
+    block = {I}(cuda.blockIdx.x)
+    part = {I}(block % pieces)
+    row = {I}({I}(block // pieces) * uint32({threads} >> shift))
+    first = {I}(part * piece)
+    last = {I}(min({I}(first + piece), n))
+    carry = start()
+{earlier}    done = first
+    while done < last:
+        for k in range({items}):
+            e = uint32(t + {threads} * k)
+            r, i = {I}(row + uint32(e // wide)), {I}(done + uint32(e % wide))
+            if r < rows and i < last:
+                at = {I}({I}(r * n) + ({I}({I}(n - 1) - i) if reverse != 0 else i))
+                slot = uint32(e + uint32(e // 32))
+{load}
+        cuda.syncthreads()
+        begin = {I}(done + uint32({items} * uint32(t & uint32(group - 1))))
+        own = start()
+        for k in range({items}):
+            e = uint32({items} * t + k)
+            slot = uint32(e + uint32(e // 32))
+            i = {I}(begin + k)
+            if i < last:
+                p = {I}({I}(n - 1) - i) if reverse != 0 else i
+                own = step(own, {values}, p)
+        before, whole = across(own, t, group, {kept})
+{final}        carry = join(carry, whole)
+        done = {I}(done + wide)
+{end}'''
+
+_FINAL = """        s = join(carry, before)
+        for k in range({items}):
+            e = uint32({items} * t + k)
+            slot = uint32(e + uint32(e // 32))
+            i = {I}(begin + k)
+            if i < last:
+                p = {I}({I}(n - 1) - i) if reverse != 0 else i
+                after = step(s, {values}, p)
+                found = emit(s, after, {values})
+{keep}
+                s = after
+        cuda.syncthreads()
+        for k in range({items}):
+            e = uint32(t + {threads} * k)
+            r, i = {I}(row + uint32(e // wide)), {I}(done + uint32(e % wide))
+            if r < rows and i < last:
+                at = {I}({I}(r * n) + ({I}({I}(n - 1) - i) if reverse != 0 else i))
+                slot = uint32(e + uint32(e // 32))
+{store}
+"""
+
+_EARLIER_ROWS = """    if part != 0:  # the states of the pieces before, a run of them for every thread
+        each = {I}({I}({I}(part + {threads}) - 1) // {threads})
+        i = {I}(t * each)
+        stop = {I}(min({I}(i + each), part))
+        own = start()
+        while i < stop:
+            at = {I}({I}(row * pieces) + i)
+            own = join(own, ({totals},))
+            i = {I}(i + 1)
+        before, carry = across(own, t, uint32({threads}), {kept})
+"""
+
+_COLUMNS = '''
+@cuda.jit
+def {name}({pointers}count, n, after, pieces, piece, reverse):
+    i = {I}({I}({I}(cuda.blockIdx.x) * {threads}) + {I}(cuda.threadIdx.x))
+    if i >= count:
+        return
+    column, line = {I}(i % after), {I}(i // after)
+    part, line = {I}(line % pieces), {I}(line // pieces)
+    base = {I}({I}({I}(line * n) * after) + column)
+    first = {I}(part * piece)
+    last = {I}(min({I}(first + piece), n))
+    s = start()
+{earlier}    i = first
+    while {I}(i + {more}) < last:  # {together} elements on their way at once
+{load_all}
+{steps_all}
+        i = {I}(i + {together})
+    while i < last:
+{load_one}
+{steps_one}
+        i = {I}(i + 1)
+{end}'''
+
+_EARLIER_COLUMNS = """    i = {I}(0)
+    while i < part:  # the states of the pieces before
+        at = {I}({I}({I}({I}(line * pieces) + i) * after) + column)
+        s = join(s, ({totals},))
+        i = {I}(i + 1)
+"""
+
+WHOLE, TOTALS, PIECES = "", "_totals", "_pieces"  # one pass; of two passes the first and the second
+
+
+def shuffled(value: str, dtype: str) -> str:
+    """Text: the value that the thread d lanes before has. Warps exchange signed integers and floats."""
+    found = np.dtype(dtype)
+    if found.kind == "c":
+        halves = ", ".join(f"cuda.shfl_up_sync(0xFFFFFFFF, {value}.{p}, d)" for p in ("real", "imag"))
+        return f"{dtype}(complex({halves}))"
+    if found.kind == "f" or dtype in ("int32", "int64"):
+        return f"cuda.shfl_up_sync(0xFFFFFFFF, {value}, d)"
+    wide = "int64" if found.itemsize == 8 else "int32"
+    return f"{dtype}(cuda.shfl_up_sync(0xFFFFFFFF, {wide}({value}), d))"
+
+
+def items_of(name: str, dtype: np.dtype) -> int:
+    """Elements of a thread at a time."""
+    scan = scan_of(name, dtype)
+    held = dtype.itemsize * max(len(scan.inputs), len(scan.outputs)) * THREADS
+    return max(2, min(8, 1 << (TILE_BYTES // held).bit_length() - 1))
+
+
+class _Text:
+    """A kernel's text."""
+
+    def __init__(self, name: str, source: np.dtype, dtype: np.dtype, index: str, mode: str) -> None:
+        self.scan = scan_of(name, dtype)
+        self.title, self.mode, self.source, self.dtype = name, mode, source, dtype
+        self.limit = 1 << 28  # of exponents: sums of three stay below 2**31
+        self.fields = dict(T=element_type(dtype), I=index, threads=THREADS)
+        self.words = [(t.format(**self.fields), s) for t, s in self.scan.words]
+        self.place = {k: index if k == "place" else element_type(dtype) for k in self.scan.outputs}
+
+    def functions(self) -> str:
+        scan, fields = self.scan, dict(self.fields, limit=self.limit)
+        helpers = [sums.text(self.dtype)] if scan.sums else []
+        helpers += [h.format(**fields) for h in scan.helpers]
+        own = _FUNCTIONS.format(
+            starts=", ".join(f"{t}({s})" for t, s in self.words),
+            inputs=", ".join(scan.inputs),
+            step=scan.step.format(**fields),
+            join=scan.join.format(**fields),
+            emit=scan.emit.format(**fields),
+        )
+        return "\n\n".join(["", *helpers]) + "\n" + own
+
+    def pointers(self) -> tuple[str, list[str]]:
+        """Parameters that are pointers, and their types."""
+        kinds = {k: self.source.name for k in self.scan.inputs}
+        if self.mode != TOTALS:
+            kinds |= {k: "int64" if k == "place" else self.dtype.name for k in self.scan.outputs}
+        if self.mode != WHOLE:
+            kinds |= {f"total{k}": t for k, (t, _) in enumerate(self.words)}
+        return "".join(f"{k}, " for k in kinds), [f"{NAMES[t]}*" for t in kinds.values()]
+
+    def totals(self) -> str:
+        return ", ".join(f"total{k}[at]" for k in range(len(self.words)))
+
+    def store_totals(self, value: str, depth: int) -> str:
+        return "".join(f"{' ' * depth}total{k}[at] = {value}[{k}]\n" for k in range(len(self.words)))
+
+    def wrap(self, title: str, name: str, text: str, counts: int) -> Kernel:
+        _, kinds = self.pointers()
+        names = {"cuda", "uint32", "int32", self.fields["I"], self.fields["T"], *(t for t, _ in self.words)}
+        head = f'"""{self.title} of {self.source.name}, {self.dtype.name}: {title}."""\n\nimport math\n\n'
+        head += f"from numbagrad.kernels.cuda.frontend import {', '.join(sorted(names | {'int64'}))}\n"
+        return kernel(name, head + text, [*kinds, *[short(self.fields["I"])] * (counts - 1), "u32"])
+
+    def name(self, shape: str) -> str:
+        types = "_".join(dict.fromkeys((NAMES[self.source.name], NAMES[self.dtype.name])))
+        return f"{self.title}_{shape}{self.mode}_{types}{'' if self.fields['I'] == 'uint32' else '_large'}"
+
+    def rows(self, items: int) -> Kernel:
+        scan, words = self.scan, self.words
+        size, t = THREADS * items * 33 // 32, self.fields["T"]
+        tiles = {f"{k}_tile": t for k in scan.inputs}
+        slots = [f"{k}_tile" for k in scan.inputs]  # outputs take the place of inputs of their type
+        for k in scan.outputs[1:] if self.mode != TOTALS else ():
+            tiles[f"{k}_tile"] = self.place[k]
+        slots = [slots[0], *(f"{k}_tile" for k in scan.outputs[1:])]
+        shared = [f"{k} = cuda.shared.array({size}, {kind})" for k, kind in tiles.items()]
+        shared += [f"kept{k} = cuda.shared.array({THREADS // 32}, {kind})" for k, (kind, _) in enumerate(words)]
+        kept = ", ".join(f"kept{k}" for k in range(len(words)))
+        values = ", ".join(f"{k}_tile[slot]" for k in scan.inputs)
+        fields = dict(self.fields, items=items, values=values, kept=kept, totals=self.totals())
+        across = _ACROSS.format(
+            kept=kept,
+            up_s=", ".join(shuffled(f"own[{k}]", kind) for k, (kind, _) in enumerate(words)),
+            keep="\n".join(f"        kept{k}[warp] = own[{k}]" for k in range(len(words))),
+            kept_w=", ".join(f"kept{k}[w]" for k in range(len(words))),
+            warps=THREADS // 32,
+        )
+        final = end = ""
+        if self.mode == TOTALS:
+            end = "    if t == 0:\n        at = {I}({I}(row * pieces) + part)\n".format(**fields)
+            end += self.store_totals("carry", 8)
+        else:
+            final = _FINAL.format(
+                **fields,
+                keep="\n".join(f"{' ' * 16}{slot}[slot] = found[{k}]" for k, slot in enumerate(slots)),
+                store="\n".join(
+                    f"{' ' * 16}{k}[at] = {'int64(' if k == 'place' else '('}{slot}[slot])"
+                    for k, slot in zip(scan.outputs, slots, strict=True)
+                ),
+            )
+        name = self.name("rows")
+        text = _ROWS.format(
+            name=name,
+            pointers=self.pointers()[0],
+            shared="".join(f"    {line}\n" for line in shared),
+            earlier=_EARLIER_ROWS.format(**fields) if self.mode == PIECES else "",
+            load="\n".join(f"{' ' * 16}{k}_tile[slot] = {t}({k}[at])" for k in scan.inputs),
+            final=final,
+            end=end,
+            **fields,
+        )
+        return self.wrap("rows", name, self.functions() + across + "\n" + text, 6)
+
+    def columns(self) -> Kernel:
+        scan, fields, t = self.scan, dict(self.fields, totals=self.totals()), self.fields["T"]
+
+        def load(k: int) -> list[str]:
+            place = "i" if k == 0 else "{I}(i + {k})".format(k=k, **self.fields)
+            lines = [
+                f"p{k} = {place}",
+                f"p{k} = {{I}}({{I}}(n - 1) - p{k}) if reverse != 0 else p{k}".format(**self.fields),
+                f"at{k} = {{I}}(base + {{I}}(p{k} * after))".format(**self.fields),
+            ]
+            return [*lines, *(f"{v}{k} = {t}({v}[at{k}])" for v in scan.inputs)]
+
+        def steps(k: int) -> list[str]:
+            values = ", ".join(f"{v}{k}" for v in scan.inputs)
+            lines = [f"b = step(s, {values}, p{k})"]
+            if self.mode != TOTALS:
+                lines.append(f"found = emit(s, b, {values})")
+                for j, o in enumerate(scan.outputs):
+                    lines.append(f"{o}[at{k}] = " + (f"int64(found[{j}])" if o == "place" else f"found[{j}]"))
+            return [*lines, "s = b"]
+
+        def text(lines: Sequence[str]) -> str:
+            return "\n".join(f"        {line}" for line in lines)
+
+        end = ""
+        if self.mode == TOTALS:
+            end = "    at = {I}({I}({I}({I}(line * pieces) + part) * after) + column)\n".format(**fields)
+            end += self.store_totals("s", 4)
+        name = self.name("columns")
+        code = _COLUMNS.format(
+            name=name,
+            pointers=self.pointers()[0],
+            earlier=_EARLIER_COLUMNS.format(**fields) if self.mode == PIECES else "",
+            more=TOGETHER - 1,
+            together=TOGETHER,
+            load_all=text([line for k in range(TOGETHER) for line in load(k)]),
+            steps_all=text([line for k in range(TOGETHER) for line in steps(k)]),
+            load_one=text(load(0)),
+            steps_one=text(steps(0)),
+            end=end,
+            **fields,
+        )
+        return self.wrap("columns", name, self.functions() + "\n" + code, 6)
+
+
+@cache
+def rows_kernel(name: str, source: np.dtype, dtype: np.dtype, index: str, mode: str) -> Kernel:
+    """The scan along rows by groups of threads; `mode` is WHOLE, TOTALS or PIECES."""
+    return _Text(name, source, dtype, index, mode).rows(items_of(name, dtype))
+
+
+@cache
+def columns_kernel(name: str, source: np.dtype, dtype: np.dtype, index: str, mode: str) -> Kernel:
+    """The scan along columns by single threads."""
+    return _Text(name, source, dtype, index, mode).columns()
+
+
+@cache
+def word_types(name: str, dtype: np.dtype, index: str) -> tuple[np.dtype, ...]:
+    """Types of the words of a state."""
+    return tuple(np.dtype(t.format(T=element_type(dtype), I=index)) for t, _ in scan_of(name, dtype).words)
