@@ -19,14 +19,16 @@ def arguments(doc: str, **options: dict) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--device", default="cpu", help="where the arrays are")
+    parser.add_argument("--device", default="cpu", help="where the arrays are: cpu, cuda, cuda:1, ...")
     parser.add_argument("--quick", action="store_true", help="fewer steps, no pictures: a test that all works")
     for name, option in options.items():
         default = option["default"]
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), **option)
     chosen = parser.parse_args()
-    if chosen.device not in ng.devices():
-        parser.error(f"--device: no such device: got {chosen.device}; needed one of {', '.join(ng.devices())}")
+    try:
+        ng.device_put(0.0, chosen.device)
+    except ng.DeviceError as error:
+        parser.error(f"--device: {error}")
     return chosen
 
 
@@ -47,16 +49,19 @@ def load_digits(seed: int):
     return train_test_split(pixels, labels, test_size=0.25, random_state=seed, stratify=labels)
 
 
-def train(logits, params, x, labels, *, epochs: int, batch: int, rate, seed: int, change=None):
+def train(logits, params, x, labels, *, epochs: int, batch: int, rate, seed: int, device: str = "cpu", change=None):
     """Adam on shuffled minibatches of the mean cross-entropy; the parameters and the loss of every step.
 
-    `change(rng, x)` may alter the pixels of a minibatch, so that no two epochs see the same.
+    Parameters and data are put on the device once. `change(rng, x)` may alter the pixels of a minibatch, so that no
+    two epochs see the same: then each minibatch is sent. The losses are looked at after an epoch, not to wait before.
     """
     from tqdm import trange
 
     def loss(params, x, labels):
         return np.mean(nn.softmax_cross_entropy_with_integer_labels(logits(params, x), labels))
 
+    params = ng.device_put(params, device)
+    seen, known = (x, labels) if change is not None else ng.device_put((x, labels), device)
     optimizer = optim.adam(rate)
     state = optimizer.init(params)
     step = ng.value_and_grad(loss)
@@ -65,12 +70,14 @@ def train(logits, params, x, labels, *, epochs: int, batch: int, rate, seed: int
     with trange(epochs, unit="epoch") as bar:
         for _ in bar:
             order = rng.permutation(len(x))
+            losses = []
             for start in range(0, len(x) - batch + 1, batch):
                 rows = order[start : start + batch]
-                seen = x[rows] if change is None else change(rng, x[rows])
-                value, grads = step(params, seen, labels[rows])
+                pixels = seen[rows] if change is None else change(rng, seen[rows])
+                value, grads = step(params, pixels, known[rows])
                 params, state = optimizer.update(grads, state, params)
-                history.append(float(value))
+                losses.append(value)
+            history += [float(value) for value in losses]
             bar.set_postfix(loss=f"{history[-1]:.4f}")
     return params, history
 

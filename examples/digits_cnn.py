@@ -109,6 +109,7 @@ def main() -> int:
         batch=BATCH,
         rate=optim.cosine_decay(chosen.rate, steps),
         seed=chosen.seed,
+        device=chosen.device,
         change=jitter,
     )
     print(f"{len(history)} steps in {time.perf_counter() - start:.1f} s, loss {history[0]:.3f} -> {history[-1]:.4f}")

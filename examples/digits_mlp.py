@@ -88,7 +88,7 @@ def main() -> int:
     x_train, x_test, y_train, y_test = load_digits(chosen.seed)
     params = initial(random.key(chosen.seed))
     start = time.perf_counter()
-    options = dict(epochs=epochs, batch=BATCH, rate=chosen.rate, seed=chosen.seed)
+    options = dict(epochs=epochs, batch=BATCH, rate=chosen.rate, seed=chosen.seed, device=chosen.device)
     params, history = train(logits, params, x_train, y_train, **options)
     seconds = time.perf_counter() - start
     trained, tested = accuracy(answers(params, x_train), y_train), accuracy(answers(params, x_test), y_test)

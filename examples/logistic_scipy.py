@@ -38,9 +38,11 @@ def main() -> int:
         seed=dict(default=0, help="of the split"),
     )
     x_train, x_test, y_train, y_test = load(chosen.seed)
+    features, labels = ng.device_put((x_train, y_train), chosen.device)
 
     def loss(w):
-        margins = y_train * (x_train @ w)
+        w = ng.device_put(w, chosen.device)  # SciPy's numbers are the CPU's, and so is the gradient it gets
+        margins = labels * (features @ w)
         return np.sum(np.logaddexp(0.0, -margins)) + 0.5 * chosen.penalty * np.sum(w[:-1] ** 2)
 
     start = time.perf_counter()

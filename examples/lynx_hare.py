@@ -56,10 +56,11 @@ def loss(logs):
     return 0.5 * np.sum((np.log(path) - np.log(PELTS)) ** 2)
 
 
-def fit(iterations: int):
-    """BFGS from a rough start; SciPy's result."""
+def fit(iterations: int, device: str):
+    """BFGS from a rough start; SciPy's result. The equations are solved on the device, steps are SciPy's."""
     start = onp.log(list(START.values()))
-    return minimize(ng.value_and_grad(loss), start, jac=True, method="BFGS", options={"maxiter": iterations})
+    there = ng.value_and_grad(lambda logs: loss(ng.device_put(logs, device)))
+    return minimize(there, start, jac=True, method="BFGS", options={"maxiter": iterations})
 
 
 def plot(logs) -> None:
@@ -93,7 +94,7 @@ def main() -> int:
     """Fit, compare, draw."""
     chosen = arguments(__doc__, iterations=dict(default=60, help="BFGS iterations at most"))
     start = time.perf_counter()
-    found = fit(min(chosen.iterations, 25) if chosen.quick else chosen.iterations)
+    found = fit(min(chosen.iterations, 25) if chosen.quick else chosen.iterations, chosen.device)
     seconds = time.perf_counter() - start
     values = onp.exp(found.x)
     sigma = onp.sqrt(2 * found.fun / PELTS.size)

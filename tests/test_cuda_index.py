@@ -14,6 +14,7 @@ from numbagrad.kernels.cpu import segment as cpu_segment
 from numbagrad.kernels.cpu import segment_exp as cpu_segment_exp
 from numbagrad.kernels.cuda import along, dynamic, index, places, runs, segment, segment_exp
 from numbagrad.kernels.cuda.device import find
+from numbagrad.primitives.segment import tree_sizes
 from numbagrad.testing import tolerance
 
 DTYPES = ("float32", "float64", "complex64", "complex128", "int32", "int64", "uint8", "int8")
@@ -97,7 +98,10 @@ def test_take_of_views():
     part = device.put(x).view((6, 3), (160, 4), 4)
     compare(index.take(part, device.put(i)), x[:, 1:4][i])
     line = device.put(onp.arange(9, dtype=onp.float32)).view((8,), None, 4)  # lies at a multiple of 4 bytes only
-    compare(index.take(line.view((2, 4), None), device.put(onp.array([1, 0]))), onp.arange(1, 9.0, dtype="f4").reshape(2, 4)[::-1])
+    compare(
+        index.take(line.view((2, 4), None), device.put(onp.array([1, 0]))),
+        onp.arange(1, 9.0, dtype="f4").reshape(2, 4)[::-1],
+    )
     double = device.put(onp.arange(9.0)).view((4, 2), None, 8).view((4, 2), None)
     compare(index.take(double, device.put(onp.array([1, 7])), mode="fill"), onp.array([[3.0, 4], [onp.nan, onp.nan]]))
 
@@ -156,10 +160,219 @@ def test_runs(kind, width):
     assert not (onp.asarray(large).sum() - want.sum())
 
 
-def test_many_levels(monkeypatch):
-    """A block of few lanes: three levels and more."""
+@pytest.mark.parametrize("kind", ["even", "one", "halves"])
+def test_many_levels(kind, monkeypatch):
+    """Blocks of two lanes: five levels."""
     monkeypatch.setattr(runs, "COLUMNS", 128)
-    x = numbers("int64", (3000, 200))
-    for kind in ("even", "one", "halves"):
-        i = rows_of(kind, 3000, 9)
-        compare(segment.segment_sum(device.put(x), device.put(i), segments=9), cpu_segment.segment_sum(x, i, segments=9))
+    x, i = numbers("int64", (3000, 200)), rows_of(kind, 3000, 9)
+    got, n = launches(segment.segment_sum, device.put(x), device.put(i), segments=9)
+    compare(got, cpu_segment.segment_sum(x, i, segments=9))
+    assert n > 2 + 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+def test_large_twins(dtype, monkeypatch):
+    """Indices of 64 bits."""
+    for module in (index, along, runs, segment, dynamic, places):
+        monkeypatch.setattr(module, "index_type", lambda *sizes: "int64")
+    x, i = numbers(dtype, (600, 3)), rows_of("outside", 600, 7)
+    target, few = numbers(dtype, (7, 3), 1), i[:40]
+    for j in (few, i):
+        got = index.scatter_add(*map(device.put, (target, j, x[: j.size])), mode="drop")
+        compare(got, cpu_index.scatter_add(target, j, x[: j.size], mode="drop"), 4)
+        got = index.scatter_set(*map(device.put, (target, j, x[: j.size])), mode="wrap")
+        compare(got, cpu_index.scatter_set(target, j, x[: j.size], mode="wrap"))
+        compare(index.take(device.put(x), device.put(j), mode="clip"), cpu_index.take(x, j, mode="clip"))
+    lines = onp.abs(rows_of("even", 600 * 3, 50)).reshape(600, 3)
+    check_along(x, lines, numbers(dtype, (50, 3), 2), 0)
+    check_along(x[:20], lines[:20], numbers(dtype, (50, 3), 2), 0)
+    start = onp.array([2, -2])
+    compare(dynamic.dynamic_slice(device.put(x), device.put(start), sizes=(5, 2)), x[2:7, 1:])
+    compare(
+        dynamic.dynamic_update_slice(*map(device.put, (x, target[:, :2], start))),
+        cpu_dynamic.dynamic_update_slice(x, target[:, :2], start),
+    )
+
+
+def test_sums_are_as_good_as_double():
+    count = 40000
+    x = (1 + numbers("float32", (count,)) * 1e-3).astype(onp.float32)
+    i = onp.zeros(count, int)
+    got = onp.asarray(segment.segment_sum(device.put(x), device.put(i), segments=1))
+    assert got[0] == onp.float32(x.astype(float).sum())
+    x[7] = onp.inf
+    assert onp.asarray(segment.segment_sum(device.put(x), device.put(i), segments=1))[0] == onp.inf
+    x[9] = -onp.inf
+    assert onp.isnan(onp.asarray(segment.segment_sum(device.put(x), device.put(i), segments=1))[0])
+
+
+def test_launches():
+    x, many = numbers("float32", (600,)), rows_of("even", 600, 50)
+    few = many[:200]
+    target = device.put(numbers("float32", (50,)))
+    for name, n in (("scatter_add", 2), ("scatter_max", 2), ("scatter_set", 2), ("scatter_add_into", 1)):
+        call = getattr(index, name)
+        assert launches(call, target, device.put(few), device.put(x[:200]))[1] == n, name
+        # resolved, sorted, combined
+        assert launches(call, target, device.put(many), device.put(x))[1] == n + 2, name
+    assert launches(index.last_writer, device.put(few), rows=50)[1] == 2
+    assert launches(index.flat_rows, device.put(few), rows=50)[1] == 1
+    assert launches(segment.segment_sum, device.put(x), device.put(many), segments=50)[1] == 4
+    assert launches(segment.segment_shares, device.put(x), device.put(many), target)[1] == 6
+    assert launches(segment_exp.segment_softmax, device.put(x), device.put(many), segments=50)[1] == 8
+    assert launches(segment_exp.segment_logsumexp, device.put(x), device.put(many), segments=50)[1] == 8
+    assert launches(dynamic.dynamic_slice, target, device.put(onp.array([3])), sizes=(5,))[1] == 1
+    assert launches(dynamic.dynamic_update_slice, target, device.put(x[:5]), device.put(onp.array([3])))[1] == 1
+    assert launches(dynamic.dynamic_add_slice, target, device.put(x[:5]), device.put(onp.array([3])))[1] == 1
+
+
+@pytest.mark.parametrize("name", ["add", "max", "min", "set"])
+@pytest.mark.parametrize("count", [40, 400])
+def test_bool(name, count):
+    target, x, i = numbers("bool", (9,)), numbers("bool", (count,), 1), rows_of("even", count, 9)
+    got = onp.asarray(getattr(index, f"scatter_{name}")(*map(device.put, (target, i, x))))
+    want = target.copy()
+    if name == "set":
+        want[i] = x
+    else:
+        (onp.logical_and if name == "min" else onp.logical_or).at(want, i, x)
+    assert got.dtype == bool
+    onp.testing.assert_array_equal(got.view(onp.uint8), want.view(onp.uint8))
+
+
+@pytest.mark.parametrize("count", [200, 3000])
+def test_last_writer(count):
+    for kind in KINDS:
+        i = rows_of(kind, count, 700)
+        got = index.last_writer(device.put(i), rows=700, mode="drop")
+        compare(got, cpu_index.last_writer(i, rows=700, mode="drop"))
+
+
+@pytest.mark.parametrize("count", [100, 300])
+def test_extremes_of_nan(count):
+    x = numbers("float32", (count, 2))
+    x[::9] = onp.nan
+    x[1::9] = -onp.inf
+    i, target = rows_of("even", count, 60), numbers("float32", (60, 2), 3)
+    for name in ("scatter_max", "scatter_min"):
+        compare(getattr(index, name)(*map(device.put, (target, i, x))), getattr(cpu_index, name)(target, i, x))
+
+
+def test_targets_that_are_views():
+    """Reverse mode's own buffers are in C order; others work, too."""
+    target, x, i = numbers("float32", (6, 5)), numbers("float32", (300, 5), 1), rows_of("even", 300, 6)
+    view = device.put(onp.ascontiguousarray(target.T)).view((6, 5), (4, 24))
+    index.scatter_add_into(view, device.put(i), device.put(x))
+    compare(view, cpu_index.scatter_add(target, i, x), 4)
+    view = device.put(onp.ascontiguousarray(target.T)).view((6, 5), (4, 24))
+    dynamic.dynamic_add_slice_into(view, device.put(x[:2, :2]), device.put(onp.array([-1, 2])))
+    want = target.copy()
+    want[4:, 2:4] += x[:2, :2]
+    compare(view, want)
+
+
+# ------------------------------------------------------------------------------------------- along
+
+
+def check_along(x, lines, target, axis, **params):
+    got = along.add_along(*map(device.put, (target, lines, x)), axis=axis, **params)
+    compare(got, cpu_along.add_along(target, lines, x, axis=axis), 4)
+    got, n = launches(along.take_along, device.put(target), device.put(lines), axis=axis)
+    assert n == 1
+    compare(got, cpu_along.take_along(target, lines, axis=axis))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_along(dtype):
+    for shape, axis in (((700,), 0), ((3, 33, 2), 1), ((5, 40), 1), ((300, 3), 0), ((7, 32), 1), ((2, 20, 3, 2), 1)):
+        lines = onp.array(rows_of("even", int(onp.prod(shape)), 9)).reshape(shape) - 1
+        target = numbers(dtype, tuple(8 if k == axis else n for k, n in enumerate(shape)), 1)
+        check_along(numbers(dtype, shape), lines, target, axis)
+
+
+def test_along_without_repeats():
+    """A promise that no two meet needs no sorting."""
+    order = onp.argsort(numbers("float32", (4, 300, 2)), axis=1)
+    x, target = numbers("float64", (4, 300, 2)), numbers("float64", (4, 300, 2), 1)
+    want = cpu_along.add_along(target, order, x, axis=1)
+    for params in ({"unique": True}, {"repeats": 1}):
+        got, n = launches(along.add_along_into, *map(device.put, (target, order, x)), axis=1, **params)
+        assert n == 1
+        compare(got, want)
+    assert launches(along.add_along_into, *map(device.put, (target, order, x)), axis=1)[1] > 1
+    bools = numbers("bool", (9,))
+    compare(along.take_along(device.put(bools), device.put(onp.array([3, -1])), axis=0), bools[[3, 3]] & [True, False])
+
+
+# ------------------------------------------------------------------------------------------- segments
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_segments(name, dtype):
+    if onp.dtype(dtype).kind == "c" and name in ("max", "min"):
+        pytest.skip("not ordered")
+    cuda, cpu = getattr(segment, f"segment_{name}"), getattr(cpu_segment, f"segment_{name}")
+    for width, count in ((1, 900), (4, 200), (35, 300)):
+        x = numbers(dtype, (count, width))
+        x = (x / abs(x)).astype(dtype) if name == "prod" and x.dtype.kind in "fc" else x
+        for kind, mode in (("skewed", "drop"), ("outside", "clamp"), ("outside", "wrap")):
+            ids = rows_of(kind, count, 13).reshape(-1, 10)
+            rows = x.reshape(-1, 10, width)
+            got = cuda(device.put(rows), device.put(ids), segments=13, mode=mode)
+            compare(got, cpu(rows, ids, segments=13, mode=mode), 8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [70, 700])
+def test_segment_exp(dtype, count):
+    ids, x = rows_of("outside", count, 9), 30 * numbers(dtype, (count, 3))
+    ids[ids == 4] = 5
+    x[ids == 2, 0] = -onp.inf
+    x[onp.flatnonzero(ids == 3)[:2], 1] = onp.inf
+    x[onp.flatnonzero(ids == 3)[:1], 2] = onp.nan
+    for mode in ("drop", "clamp", "wrap"):
+        for name in ("segment_softmax", "segment_logsumexp"):
+            got = getattr(segment_exp, name)(device.put(x), device.put(ids), segments=9, mode=mode)
+            compare(got, getattr(cpu_segment_exp, name)(x, ids, segments=9, mode=mode), 4)
+
+
+@pytest.mark.parametrize("count", [70, 700])
+def test_segment_shares(count):
+    ids, x = rows_of("outside", count, 9), onp.round(2 * numbers("float32", (count, 3)))
+    x[::50] = onp.nan
+    best = cpu_segment.segment_max(x, ids, segments=9)
+    compare(segment.segment_shares(*map(device.put, (x, ids, best))), cpu_segment.segment_shares(x, ids, best))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_segment_tree(kind):
+    for count, segments in ((1, 1), (40, 6), (300, 50), (300, 400)):
+        ids = rows_of(kind, count, segments)
+        longest = max(1, onp.bincount(ids[(ids >= 0) & (ids < segments)], minlength=1).max())
+        for bound in (longest, count):
+            sizes = tuple(tree_sizes(count, segments, bound))
+            got = segment.segment_tree(device.put(ids), segments=segments, mode="drop", sizes=sizes)
+            compare(got, cpu_segment.segment_tree(ids, segments=segments, mode="drop", sizes=sizes))
+
+
+def test_segment_tree_of_nothing():
+    for count, segments, sizes in ((0, 3, (4, 2, 3)), (3, 0, (3, 2, 0))):
+        ids = onp.arange(count)
+        got = segment.segment_tree(device.put(ids), segments=segments, mode="drop", sizes=sizes)
+        compare(got, cpu_segment.segment_tree(ids, segments=segments, mode="drop", sizes=sizes))
+
+
+# ------------------------------------------------------------------------------------------- slices whose place is data
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "bool", "int16"])
+def test_dynamic(dtype):
+    cases = ((700,), (300,), [500]), ((20, 17, 3), (5, 11, 2), [-7, 3, 9]), ((2, 300), (2, 1), [0, -400])
+    for shape, sizes, start in cases:
+        x, part, at = numbers(dtype, shape), numbers(dtype, sizes, 1), onp.array(start)
+        want = onp.ascontiguousarray(cpu_dynamic.dynamic_slice(x, at, sizes=sizes))
+        compare(dynamic.dynamic_slice(device.put(x), device.put(at), sizes=sizes), want)
+        for name in ("dynamic_update_slice", "dynamic_add_slice", "dynamic_add_slice_into"):
+            got = getattr(dynamic, name)(*map(device.put, (x, part, at)))
+            compare(got, getattr(cpu_dynamic, name)(x.copy(), part, at))

@@ -146,22 +146,32 @@ def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[
     return (together(op, xs, found) if OPENED else found), dtype
 
 
-def together(op: str, xs: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The values of operands on one device."""
+def together(op: str, xs: Sequence[Any], values: Sequence[Any], numbers: bool = True) -> Any:
+    """The values of operands on one device; `numbers`: single ones of the host's may stay there."""
     arrays = [isinstance(x, Array) or v.__class__ is not ndarray for x, v in zip(xs, values, strict=True)]
-    return devices.gather(op, values, arrays)
+    return devices.gather(op, values, arrays, numbers)
+
+
+def selected(op: str, selectors: Sequence[Any], xs: Sequence[Any], values: Sequence[Any]) -> tuple[Any, Any]:
+    """Selectors (masks, numbers of cases) and what they select from on one device; those of the CPU's go along."""
+    if not OPENED:
+        return selectors, values
+    arrays = [isinstance(x, Array) or isinstance(v, Box) for x, v in zip(xs, values, strict=True)]
+    there = [devices.place_of(s) is not None for s in selectors]
+    found = devices.gather(op, [*selectors, *values], [*there, *arrays])
+    return found[: len(there)], found[len(there) :]
 
 
 def arrays_of(op: str, *xs: Any) -> list[Array]:
     """Operands as Arrays on one device, each in its own dtype."""
     values: Any = [own(host_value(x, op), x) for x in xs]
-    return [Array(v) for v in (together(op, xs, values) if OPENED else values)]
+    return [Array(v) for v in (together(op, xs, values, False) if OPENED else values)]
 
 
 def meet_with(op: str, x: Array, *others: Any) -> list[Any]:
     """The values of further operands on the device of an array, or the user's error."""
     values = [host_value(other, op) for other in others]
-    return list(together(op, (x, *others), (x._value, *values))[1:]) if OPENED else values
+    return list(together(op, (x, *others), (x._value, *values), False)[1:]) if OPENED else values
 
 
 def _as(x: Any, value: Any, dtype: np.dtype, traced: bool, op: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core.errors import DeviceError
 from numbagrad.core.registry import PRIMITIVES, Linear, mixed_devices
-from numbagrad.core.trace import Box, bind, concrete, device_of
+from numbagrad.core.trace import bind, concrete, device_of
 
 ndarray = np.ndarray
 CPU = "cpu"
@@ -164,8 +164,11 @@ def beside(made: Any, value: Any) -> Any:
 # --- operands
 
 
-def meet(op: str, *values: Any) -> Sequence[Any]:
-    """Operands that are Arrays (None: no operand), on one device: a single number of the CPU's comes to the others."""
+def meet(op: str, *values: Any, numbers: bool = True) -> Sequence[Any]:
+    """Operands that are Arrays (None: no operand), on one device: a single number of the CPU's comes to the others.
+
+    `numbers`: one that is not traced may stay, a kernel takes it as it is.
+    """
     place = None
     apart = False
     bottoms = [concrete(v) for v in values]
@@ -181,24 +184,27 @@ def meet(op: str, *values: Any) -> Sequence[Any]:
     for b in bottoms:
         if b.__class__ is ndarray and b.shape != ():
             raise mixed_devices(op, [v for v in values if v is not None])
-    # a number that is not traced goes with the launch as it is
-    return [move(v, place) if isinstance(v, Box) and device_of(v) == CPU else v for v in values]
+    return [
+        move(v, place) if b.__class__ is ndarray and not (numbers and v.__class__ is ndarray) else v
+        for v, b in zip(values, bottoms, strict=True)
+    ]
 
 
-def gather(op: str, values: Sequence[Any], arrays: Sequence[bool]) -> Sequence[Any]:
+def gather(op: str, values: Sequence[Any], arrays: Sequence[bool], numbers: bool = True) -> Sequence[Any]:
     """Operands of any kind on one device: host data goes where the Arrays are, else where new arrays go.
 
-    `arrays` tells which values come from Arrays.
+    `arrays` tells which values come from Arrays. `numbers`: single numbers of the host's may stay where they are.
     """
     if True not in arrays:
         place = default()
         return values if place is None else [place.put(v) for v in values]
-    met = meet(op, *[v if a else None for v, a in zip(values, arrays, strict=True)])
+    met = meet(op, *[v if a else None for v, a in zip(values, arrays, strict=True)], numbers=numbers)
     place = next((b.device for b in map(concrete, met) if b is not None and b.__class__ is not ndarray), None)
     if place is None:
         return values
     return [
-        m if a else v if v.shape == () else place.put(v) for m, v, a in zip(met, values, arrays, strict=True)
+        m if a else v if numbers and v.shape == () else place.put(v)
+        for m, v, a in zip(met, values, arrays, strict=True)
     ]
 
 

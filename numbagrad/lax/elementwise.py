@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.config import OPENED
-from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, selected, value_of
 from numbagrad.core.array import Array
-from numbagrad.core.device import beside, gather, place_of
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype, float_dtype
 from numbagrad.core.errors import message
-from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.elementwise import call, composed, named
 from numbagrad.primitives.elementwise import MapOp, broadcast_shapes, convert, map_op
@@ -206,10 +204,8 @@ def select_n(which: Any, *cases: Any) -> Array:
         raise ValueError(
             message("select_n", "the selector's shape does not fit", index.shape, f"() or {values[0].shape}")
         )
-    if OPENED:  # a selector of the CPU's goes where the cases are
-        arrays = [isinstance(c, Array) or isinstance(v, Box) for c, v in zip(cases, values, strict=True)]
-        index, *values = gather("select_n", [index, *values], [place_of(index) is not None, *arrays])
-    return Array(_select(index, values, boolean))
+    (index,), values = selected("select_n", (index,), cases, values)
+    return Array(_select(index, list(values), boolean))
 
 
 def _select(index: Any, values: list[Any], boolean: bool) -> Any:

@@ -342,9 +342,9 @@ def select_and_scatter(
     Array([ 0., 10., 20.,  0.], dtype=float64)
     """
     name = "select_and_scatter"
-    x = owned(operand, name)
+    x, value = (v._value for v in arrays_of(name, operand, source))
     window = geometry(name, x.shape, window_dimensions, window_strides, padding)
-    updates = _fits(name, meet_with(name, Array(x), source)[0], window, x.dtype)
+    updates = _fits(name, value, window, x.dtype)
     target = shaping.broadcast_to(Array(_scalar(name, init_value, x)), x.shape)
     route = _route(name, select, x, window)
     if _known(_MONOIDS, scatter) == "add" and x.dtype.kind != "b":

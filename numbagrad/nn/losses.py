@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad import random
-from numbagrad.core.arguments import host_value
+from numbagrad.core.arguments import arrays_of, host_value
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside, place_of, report
 from numbagrad.core.errors import message
@@ -28,7 +28,8 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
     >>> ng.grad(lambda x: ng.nn.softmax_cross_entropy(x, np.asarray([1.0, 0.0])))(np.asarray([0.0, 0.0]))
     Array([-0.5,  0.5], dtype=float64)
     """
-    return -reductions.sum(_product(labels, log_softmax(logits, axis, where)), axis)
+    x, y = arrays_of("softmax_cross_entropy", logits, labels)
+    return -reductions.sum(_product(y, log_softmax(x, axis, where)), axis)
 
 
 def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1) -> Array:

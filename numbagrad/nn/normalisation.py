@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, value_of
+from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
 from numbagrad.core.dtypes import check_dtype, float_dtype
@@ -119,6 +119,12 @@ def standardize(
     return _normalise(x, mean, variance, epsilon)
 
 
+def _optional(op: str, *xs: Any) -> list[Any]:
+    """Operands as Arrays on one device; None stays None."""
+    found = iter(arrays_of(op, *(x for x in xs if x is not None)))
+    return [None if x is None else next(found) for x in xs]
+
+
 def _affine(x: Array, scale: Any, bias: Any) -> Array:
     x = x if scale is None else x * scale
     return x if bias is None else x + bias
@@ -131,6 +137,7 @@ def layer_norm(x: Any, scale: Any = None, bias: Any = None, axis: Any = -1, eps:
     >>> ng.grad(lambda b: np.sum(ng.nn.layer_norm(np.ones((3, 2)), bias=b)))(np.zeros(2))
     Array([3., 3.], dtype=float64)
     """
+    x, scale, bias = _optional("layer_norm", x, scale, bias)
     return _affine(standardize(x, axis, epsilon=eps), scale, bias)
 
 
@@ -139,6 +146,7 @@ _scale_by_rms = ew.composed("rms_scale", arg(0) * ATOMS["rsqrt"](arg(1) + arg(2)
 
 def rms_norm(x: Any, scale: Any = None, axis: Any = -1, eps: Any = 1e-6) -> Array:
     """x / sqrt(mean(x * x) + eps) over `axis`, times scale. Source: Zhang, Sennrich 2019."""
+    x, scale = _optional("rms_norm", x, scale)
     x = ew.convert_to_float(x, "rms_norm")
     return _affine(_scale_by_rms(x, reductions.mean(ew.call("square", x), axis, keepdims=True), eps), scale, None)
 
@@ -156,20 +164,21 @@ def batch_norm(
     >>> mean, variance
     (Array([2., 5.], dtype=float64), Array([1., 0.], dtype=float64))
     """
+    x, scale, bias, mean, variance = _optional("batch_norm", x, scale, bias, mean, variance)
     x = ew.convert_to_float(x, "batch_norm")
     k = reductions.normalize_axis(axis, x.ndim, "batch_norm")
     others = tuple(d for d in range(x.ndim) if d != k)
     shape = [x.shape[d] if d == k else 1 for d in range(x.ndim)]
 
     def wide(v: Any) -> Any:
-        return None if v is None else shaping.reshape(Array(meet_with("batch_norm", x, v)[0]), shape)
+        return None if v is None else shaping.reshape(v, shape)
 
     if mean is None:
         mean = reductions.mean(x, others)
     if variance is None:
         variance = reductions.mean(ew.call("square", x - wide(mean)), others)
     y = _affine(_normalise(x, wide(mean), wide(variance), eps), wide(scale), wide(bias))
-    return y, *(Array(own(meet_with("batch_norm", x, v)[0], v)) for v in (mean, variance))
+    return y, mean, variance
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:

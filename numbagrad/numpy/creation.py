@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad.config import OPENED
-from numbagrad.core.arguments import host_value, own, owned, together
+from numbagrad.core.arguments import arrays_of, host_value, own, owned, together
 from numbagrad.core.array import Array
 from numbagrad.core.device import chosen, find, foreign, move, place_of, placed
 from numbagrad.core.dtypes import FLOAT, check_dtype
@@ -183,7 +183,7 @@ def linspace(
     ends = [own(host_value(x, "linspace"), x) for x in (start, stop)]
     if device is not None:
         ends = [move(v, find(device, "linspace")) for v in ends]
-    a, b = map(Array, together("linspace", (start, stop), ends) if OPENED else ends)
+    a, b = map(Array, together("linspace", (start, stop), ends, False) if OPENED else ends)
     steps = num - 1 if endpoint else num
     weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
     shape = np.broadcast_shapes(a.shape, b.shape)
@@ -199,13 +199,14 @@ def linspace(
 
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:
     """base ** linspace(start, stop, num)."""
-    made = Array(owned(base)) ** linspace(start, stop, num, endpoint)
+    first, last, radix = arrays_of("logspace", start, stop, base)
+    made = radix ** linspace(first, last, num, endpoint)
     return made if dtype is None else made.astype(dtype)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
     """num values from start to stop in geometric progression (both positive)."""
-    a, b = call("log", start), call("log", stop)
+    a, b = (call("log", x) for x in arrays_of("geomspace", start, stop))
     made = call("exp", linspace(a, b, num, endpoint))
     return made if dtype is None else made.astype(dtype)
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.config import OPENED
-from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, value_of
+from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, selected, value_of
 from numbagrad.core.array import Array
-from numbagrad.core.device import beside, gather, place_of
+from numbagrad.core.device import beside
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES, own_zeros
-from numbagrad.core.trace import Box, concrete
+from numbagrad.core.trace import concrete
 from numbagrad.primitives.elementwise import convert, map_op, op
 from numbagrad.scalar import ATOMS, Expr, arg
 from numbagrad.scalar.atoms.trigonometric import sinc_of
@@ -272,10 +271,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise TypeError(message("where", "either both or neither of x and y", "one of them", "both"))
     values, _ = promote((x, y), "where")
-    chosen = convert(own(chosen, condition), BOOL)
-    if OPENED:  # a mask of the CPU's goes where the values are
-        arrays = [isinstance(v, Array) or isinstance(u, Box) for v, u in zip((x, y), values, strict=True)]
-        chosen, *values = gather("where", [chosen, *values], [place_of(chosen) is not None, *arrays])
+    (chosen,), values = selected("where", (convert(own(chosen, condition), BOOL),), (x, y), values)
     return Array(op("select")(chosen, *values))
 
 

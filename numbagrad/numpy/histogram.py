@@ -66,7 +66,8 @@ def _ends(numbers: Any) -> tuple[Any, Any]:
     if numbers.__class__ is np.ndarray:
         return numbers.min(), numbers.max()
     axes = tuple(range(numbers.ndim))
-    return tuple(np.asarray(f(numbers, axes=axes))[()] for f in (reduce_min, reduce_max))
+    least, most = (np.asarray(f(numbers, axes=axes))[()] for f in (reduce_min, reduce_max))
+    return least, most
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Array:
@@ -95,6 +96,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         bins = max(minlength, int(most) + 1)
     if weights is None:
         return Array(_count(numbers, bins))
+    if isinstance(weights, Array) and numbers.__class__ is np.ndarray:
+        numbers = beside(numbers, weights._value)
     (value,) = meet_with("bincount", Array(numbers), weights)
     if value.dtype.kind == "c":
         raise TypeError(message("bincount", "complex weights", value.dtype, "a real dtype", "Count both parts."))
@@ -176,6 +179,8 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     >>> np.histogram(np.asarray([1.0, 2.0, 2.0, 4.0]), bins=3)
     (Array([1, 2, 1], dtype=int64), Array([1., 2., 3., 4.], dtype=float64))
     """
+    if weights is not None:
+        a, weights = arrays_of("histogram", a, weights)
     plain = _points(a, "histogram")
     edges = _edges(plain, bins, range, weights, "histogram")
     counts = Array(_grid([reshape_to(plain, (plain.size,))], edges=[edges], weights=weights, name="histogram"))

@@ -239,7 +239,8 @@ class Gather:
 def _joining(count: int, mode: str) -> Any:
     """Row numbers from `count` indices and the lengths of their axes, in one kernel; what is out of range stays so."""
     select, either = ATOMS["select"], ATOMS["logical_or"]
-    total = wrong = None
+    total: Any = None
+    wrong: Any = None
     for k in range(count):
         i, n = arg(k), arg(count + k)
         outside = either(i < -n, i >= n)

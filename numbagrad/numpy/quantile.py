@@ -137,7 +137,8 @@ def _sorted(rows: Any, parts: Array, plain: np.ndarray, method: Method, skip: bo
         t = ew.convert_like(moved, parts) + t
     a, b = (Array(take_along(line, np.ascontiguousarray(k), axis=last)) for k in (first, second))
     inside = np.asarray((place >= 0) & (place < top))
-    found = ew.where(inside, lerp(a, b, ew.where(inside, t, 0.5)), a)
+    (t,) = meet_with("quantile", a, t if isinstance(t, Array) else np.asarray(t))
+    found = ew.where(inside, lerp(a, b, ew.where(inside, Array(t), 0.5)), a)
     if skip:
         return found
     end = Array(line)[..., -1:]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.arguments import host_value, meet_with, own, owned, promote
+from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, owned, promote, selected
 from numbagrad.core.array import Array
-from numbagrad.core.device import default, place_of, placed, report
+from numbagrad.core.device import beside, default, place_of, placed, report
 from numbagrad.core.errors import message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
@@ -230,18 +230,17 @@ def put_along_axis(
     Array([[6., 0., 5.]], dtype=float64)
     """
     _new_array("put_along_axis", inplace)
-    x = Array(owned(arr, "put_along_axis"))
+    x, new = arrays_of("put_along_axis", arr, values)
     if axis is None:
-        return put_along_axis(shaping.ravel(x), indices, values, 0, mode=mode).reshape(x.shape)
+        return put_along_axis(shaping.ravel(x), indices, new, 0, mode=mode).reshape(x.shape)
     k = normalize_axis(axis, x.ndim, "put_along_axis")
     index, _ = _along("put_along_axis", x, indices, k, _mode("put_along_axis", mode))
     if any(n != m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if d != k):
         raise ValueError(
             message("put_along_axis", "shapes do not match", f"{index.shape}, {x.shape}", "equal off the axis")
         )
-    (new,) = meet_with("put_along_axis", x, values)
     elements = _flat_numbers(index, x.shape, k) if x.size else index
-    return _put(x, elements, shaping.broadcast_to(Array(own(new, values)), index.shape))
+    return _put(x, elements, shaping.broadcast_to(new, index.shape))
 
 
 def _flat_numbers(index: Any, shape: tuple[int, ...], axis: int) -> Any:
@@ -275,43 +274,53 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise", *, inplace: bool = False)
            [0., 7.]], dtype=float64)
     """
     _new_array("put", inplace)
-    x, how = Array(owned(a, "put")), _mode("put", mode)
+    x, new = arrays_of("put", a, v)
+    how = _mode("put", mode)
     index = _index("put", ind, x, x.size if how == "wrap" else 0)
     index = reshape_to(index, (index.size,)).copy()  # may wait on the tape of x or v
     elements = rows_of.flat_rows.run((index,), {"rows": x.size, "mode": "clamp" if how == "clip" else how})
-    (new,) = meet_with("put", x, v)
-    return _put(x, elements, _cycled("put", Array(own(new, v)), index.size))
+    return _put(x, elements, _cycled("put", new, index.size))
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = False) -> Array:
     """A copy with the elements where the mask holds replaced, in order, by values that are repeated as needed."""
     _new_array("place", inplace)
-    x, elements = Array(owned(arr, "place")), np.flatnonzero(_numbers(mask, "indices"))
+    x, new = arrays_of("place", arr, vals)
+    x, elements = _held("place", mask, x)
     if np.shape(mask) != x.shape:
         raise ValueError(message("place", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
-    (new,) = meet_with("place", x, vals)
-    return _put(x, elements, _cycled("place", Array(own(new, vals)), elements.size))
+    return _put(x, elements, _cycled("place", new, elements.size))
 
 
 def putmask(a: Any, mask: Any, values: Any) -> Array:
     """A copy with x.flat[k] = values.flat[k] (repeated as needed) where the mask holds."""
-    x = Array(owned(a, "putmask"))
+    x, new = arrays_of("putmask", a, values)
     if np.shape(mask) != x.shape:
         raise ValueError(message("putmask", "shapes differ", f"{np.shape(mask)}, {x.shape}", "equal shapes"))
-    (new,) = meet_with("putmask", x, values)
-    chosen = shaping.reshape(_cycled("putmask", Array(new), x.size), x.shape)
+    chosen = shaping.reshape(_cycled("putmask", new, x.size), x.shape)
     return Array(convert(ew.where(mask, chosen.astype(x.dtype), x)._value, x.dtype))
 
 
 def compress(condition: Any, a: Any, axis: int | None = None) -> Array:
     """Slices of an axis where a condition holds."""
-    kept = np.flatnonzero(_numbers(condition, "indices"))
+    a, kept = _held("compress", condition, a)
     return take(a, kept, axis)
 
 
 def extract(condition: Any, arr: Any) -> Array:
     """Elements where a condition holds."""
-    return compress(np.ravel(_numbers(condition, "indices")), arr)
+    arr, kept = _held("extract", condition, arr)
+    return take(arr, kept)
+
+
+def _held(name: str, condition: Any, a: Any) -> tuple[Any, np.ndarray]:
+    """An array, and where a flat condition holds."""
+    mask = host_value(condition, name)
+    if place_of(mask) is not None:
+        if isinstance(a, Array) and place_of(a._value) is not place_of(mask):
+            raise mixed_devices(name, (mask, a._value))
+        a = a if isinstance(a, Array) else Array(beside(host_value(a, name), mask))
+    return a, np.flatnonzero(_numbers(Array(mask), "indices"))
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -320,10 +329,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         raise ValueError(
             message("select", "conditions and choices", f"{len(condlist)}, {len(choicelist)}", "as many of each")
         )
-    values, _ = promote([*choicelist, default], "select")
+    cases = [*choicelist, default]
+    values, _ = promote(cases, "select")
+    conditions, values = selected("select", [host_value(c, "select") for c in condlist], cases, values)
     result = Array(values[-1])
-    for condition, choice in zip(condlist[::-1], values[-2::-1], strict=True):
-        result = ew.where(condition, Array(choice), result)
+    for condition, choice in zip(conditions[::-1], values[-2::-1], strict=True):
+        result = ew.where(Array(condition), Array(choice), result)
     return result
 
 
@@ -335,7 +346,9 @@ def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise")
         raise ValueError(message("choose", "no such choice", number, f"0 to {n - 1}"))
     number = number % n if mode == "wrap" else np.clip(number, 0, n - 1)
     values, _ = promote(list(choices), "choose")
-    chosen, result = _beside(number, a), Array(values[-1])
+    chosen = host_value(a, "choose")
+    (chosen,), values = selected("choose", (chosen if mode == "raise" else beside(number, chosen),), choices, values)
+    chosen, result = Array(chosen), Array(values[-1])
     for k in range(n - 2, -1, -1):
         result = ew.where(chosen == k, Array(values[k]), result)
     shape = np.broadcast_shapes(number.shape, result.shape)

@@ -277,15 +277,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     if np.ndim(indices_or_sections) == 0:
         n = x.shape[normalize_axis(axis, x.ndim, "split")]
         if n % operator.index(indices_or_sections):
-            raise ValueError(
-                message(
-                    "split",
-                    "sections do not divide the axis",
-                    f"{n} into {indices_or_sections}",
-                    "equal parts",
-                    "Use array_split.",
-                )
-            )
+            got, wrong = f"{n} into {indices_or_sections}", "sections do not divide the axis"
+            raise ValueError(message("split", wrong, got, "equal parts", "Use array_split."))
     return array_split(x, indices_or_sections, axis)
 
 
@@ -422,8 +415,7 @@ def pad(
 
 def _block(fill: Any, amount: int, x: Array, axis: int) -> Array:
     shape = (*x.shape[:axis], amount, *x.shape[axis + 1 :])
-    (value,) = meet_with("pad", x, fill)
-    return broadcast_to(Array(convert(value, x.dtype)), shape)
+    return broadcast_to(Array(convert(meet_with("pad", x, fill)[0], x.dtype)), shape)
 
 
 def _pad_by_index(x: Array, pairs: list[tuple[int, int]], mode: str) -> Array:
@@ -453,8 +445,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
     single = np.ndim(obj) == 0 and not isinstance(obj, slice)
-    (value,) = meet_with("insert", x, values)
-    new = Array(convert(value, x.dtype))
+    new = Array(convert(meet_with("insert", x, values)[0], x.dtype))
     if single and new.ndim == x.ndim:
         count = new.shape[k]
     else:

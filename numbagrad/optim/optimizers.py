@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numbagrad.core.arguments import host_value, meet_with, scalar_cell, value_of
+from numbagrad.config import OPENED
+from numbagrad.core.arguments import arrays_of, host_value, scalar_cell, together, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.core.registry import own_zeros
@@ -75,8 +76,9 @@ def _map_trees(name: str, operation: MapOp, scalars: Any, params: Any, *trees: A
     columns = [structure.flatten_up_to(tree, op=name, names=("params", "grads or state")) for tree in trees]
     results = []
     for leaf, *others in zip(leaves, *columns, strict=True):
-        p = value_of(leaf, name)
-        tensors = [convert(v, p.dtype) for v in meet_with(name, Array(p), *others)]
+        given = [host_value(v, name) for v in (leaf, *others)]
+        p, *tensors = together(name, (leaf, *others), given) if OPENED else given
+        tensors = [convert(t, p.dtype) for t in tensors]
         for t in tensors:
             if t.shape != p.shape:
                 raise ValueError(message(name, "a gradient does not fit its parameter", t.shape, p.shape))
@@ -185,9 +187,8 @@ def apply_updates(params: Any, updates: Any) -> Any:
     """params + updates, in the dtypes of params."""
 
     def add(p: Any, u: Any) -> Array:
-        value = value_of(p, "apply_updates")
-        (update,) = meet_with("apply_updates", Array(value), u)
-        return call("add", Array(value), Array(convert(update, value.dtype)))
+        value, update = arrays_of("apply_updates", p, u)
+        return call("add", value, Array(convert(update._value, value.dtype)))
 
     return tree_map(add, params, updates)
 
@@ -215,7 +216,7 @@ def clip_by_global_norm(tree: Any, max_norm: Any) -> Any:
     """
     norm = global_norm(tree)
     scale = where(norm > max_norm, max_norm / norm, 1.0)
-    return tree_map(lambda x: _scaled(Array(value_of(x)), scale), tree)
+    return tree_map(lambda x: _scaled(*arrays_of("clip_by_global_norm", x, scale)), tree)
 
 
 def _scaled(x: Array, scale: Array) -> Array:

@@ -149,9 +149,9 @@ def scatter(target: Any, route: Any, g: Any, window: Geometry) -> Any:
     return reshape_to(total, window.shape)
 
 
-def _into(target: np.ndarray, route: Any, g: Any, window: Geometry) -> np.ndarray:
-    flat = target.reshape(window.flat), route.reshape(window.flat_out), g.reshape(window.flat_out)
-    return add_along_into.run(flat, {"axis": 1, "repeats": window.repeats}).reshape(window.shape)
+def _into(target: Any, route: Any, g: Any, window: Geometry) -> Any:
+    flat = reshape_to(target, window.flat), reshape_to(route, window.flat_out), reshape_to(g, window.flat_out)
+    return reshape_to(add_along_into.run(flat, {"axis": 1, "repeats": window.repeats}), window.shape)
 
 
 def _apply(route: Any, tangents: Any, x: Any, *, window: Geometry) -> Any:

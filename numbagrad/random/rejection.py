@@ -92,7 +92,8 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = float) -> Array:
     first, second = split(_key("t", key, df))
     half = multiply(df, _HALF)
     root = op("sqrt")(half)
-    drawn = normal(first, full) * (root if place_of(root) is None else Array(root)) * ew.call("exp", -0.5 * _log_gamma("t", second, half, full))
+    drawn = normal(first, full) * (root if place_of(root) is None else Array(root))
+    drawn = drawn * ew.call("exp", -0.5 * _log_gamma("t", second, half, full))
     return Array(convert(drawn._value, target))
 
 

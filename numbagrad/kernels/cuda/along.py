@@ -17,7 +17,8 @@ from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous, copied, copy_into
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
 from numbagrad.kernels.cuda.places import division, division_types, imports, quotient_text, resolve, row_type
-from numbagrad.kernels.cuda.runs import bare, combine_sorted
+from numbagrad.kernels.cuda.runs import combine_sorted
+from numbagrad.kernels.cuda.runs_text import bare
 from numbagrad.kernels.cuda.sort import argsort
 from numbagrad.scalar.render import NAMES
 

@@ -125,7 +125,9 @@ def _run(plan: _Plan, a: Buffer, b: Buffer, absorbs: Shape) -> Buffer:
     for k in absorbs:
         flags |= 1 << k
     a, b = contiguous(a), contiguous(b)
-    device.launch(plan.kernel, plan.grid, plan.threads, a, b, target, *plan.tables, *plan.counts, flags, *plan.arguments)
+    device.launch(
+        plan.kernel, plan.grid, plan.threads, a, b, target, *plan.tables, *plan.counts, flags, *plan.arguments
+    )
     if plan.finish is not None:
         device.launch(plan.finish, blocks(out.size), THREADS, target, out, out.size, plan.pieces)
     return out
@@ -297,6 +299,4 @@ def _tile(
     made = conv_tile.tile_kernel(best, s.dtype, pieces > 1, len(relations), weight, index)
     finish = conv_direct.finish_kernel(s.dtype, index) if pieces > 1 else None
     tables = conv_tables.on_device(s.device, g, s.backward, weight, index)
-    return _Plan(
-        s.shape, made, grid, best.threads, tables, arguments=tuple(arguments), pieces=pieces, finish=finish
-    )
+    return _Plan(s.shape, made, grid, best.threads, tables, arguments=tuple(arguments), pieces=pieces, finish=finish)

@@ -20,7 +20,7 @@ def fetch_left(weights, kept, number, at, step, row, rows, k, last):
 
 @cuda.jit(device=True)
 def fetch_right(source, kept, taps, at, plane, k, last, tap_begin, channel, tap, turn, up, over, {offsets}, {sizes}):
-    \"\"\"This thread's sources of the next tile: several products of one column; and where the tile after it begins.\"\"\"
+    \"\"\"This thread's sources of the next tile: several products of one column, and where the next ones begin.\"\"\"
     for s in range({right_count}):
         value = {A}(0)
         if k < last:
@@ -88,11 +88,10 @@ class Fetch:
     def _each(self, text: str) -> list[str]:
         return [text.format(k=k, I=self.index) for k in range(self.count)]
 
-    def _sum(self, first: str, terms: list[str]) -> str:
-        text = first
-        for term in terms:
-            text = f"{self.index}({text} + {self.index}({term}))"
-        return text
+    def _sum(self, name: str, first: str, terms: list[str]) -> list[str]:
+        """Lines that add up an index."""
+        lines = [f"{name} = {first}"]
+        return [*lines, *(f"{name} = {self.index}({name} + {self.index}({term}))" for term in terms)]
 
     def _inside(self) -> str:
         tests = [conv_axes.inside(f"r{k}", f"n{k}", self.index) for k in range(self.count)]
@@ -131,13 +130,17 @@ class Fetch:
         """Where along each axis position j reads, but for the tap's own part."""
         return self._each("o{k} = {I}(step{k} * j{k})")
 
-    def _source_at(self) -> str:
-        plane = f"{self.index}({self.index}({self.index}({self.index}(image * groups) + group) * depth) * source_plane)"
-        return self._sum(plane, self._each("s{k} * o{k}"))
+    def _source_at(self, name: str) -> list[str]:
+        """Where what position j of the image reads lies in a, but for the part of tap and channel."""
+        plane = f"{self.index}({self.index}(image * groups) + group)"
+        first = f"{self.index}({plane} * {self.index}(depth * source_plane))"
+        return self._sum(name, first, self._each("s{k} * o{k}"))
 
-    def _target_at(self, row: str) -> str:
-        plane = "{I}({I}({I}({I}({I}(image * groups) + group) * rows) + {row}) * target_plane)"
-        return self._sum(plane.format(I=self.index, row=row), ["begin", *self._each("hop{k} * j{k}")])
+    def _target_at(self, name: str, row: str) -> list[str]:
+        """Where position j of a row of the image lies in the targets."""
+        plane = f"{self.index}({self.index}({self.index}(image * groups) + group) * rows)"
+        first = f"{self.index}({self.index}({plane} + {row}) * target_plane)"
+        return self._sum(name, first, ["begin", *self._each("hop{k} * j{k}")])
 
     def setup(self) -> str:
         """Which elements this thread brings, and where to."""
@@ -156,12 +159,11 @@ b_up, b_over = {I}({I}({right_step}) // turn), {I}({I}({right_step}) % turn)
 c = {I}(column + {I}(t % {BN}))
 b_last = last if c < columns else {I}(0)
 {digits}
-b_at = {source_at}
 left_put = {I}({I}({I}(t % {BK}) * {left_pitch}) + {I}(t // {BK}))
 right_put = {I}({I}({I}(t // {BN}) * {right_pitch}) + {I}(t % {BN}))
 """
-        digits = "\n".join([*self._digits("c"), *self._reading()])
-        return text.format(digits=digits, source_at=self._source_at(), **self.fields)
+        digits = "\n".join([*self._digits("c"), *self._reading(), *self._source_at("b_at")])
+        return text.format(digits=digits, **self.fields)
 
     def _weight_setup(self) -> str:
         text = """
@@ -198,10 +200,12 @@ right_put = {I}({I}({I}(t % {BK}) * {right_pitch}) + {I}(t // {BK}))
         if self.weight:
             lines = [
                 *self._reading(),
-                f"fetch_left(b, left_next, {self._target_at('a_row')}, {{I}}({{left_step}} * target_plane), a_row,",
-                "           rows, k, last)",
-                f"fetch_right(a, right_next, places, firsts, {self._source_at()},",
-                "            {I}(t // {BK}), k, last, {offsets}, {sizes})",
+                *self._target_at("b_at", "a_row"),
+                *self._source_at("a_at"),
+                "fetch_left(b, left_next, b_at, {I}({left_step} * target_plane), a_row, rows, k, last)",
+                "fetch_right(",
+                "    a, right_next, places, firsts, a_at, {I}(t // {BK}), k, last, {offsets}, {sizes},",
+                ")",
             ]
         else:
             lines = [
@@ -248,28 +252,30 @@ right_put = {I}({I}({I}(t % {BK}) * {right_pitch}) + {I}(t // {BK}))
                 "at = {I}({I}({I}({I}({I}(group * rows) * depth) + channel) * w_taps) + {I}(taps[tap_at]))",
             ]
             return _lines("\n".join(lines).format(**self.fields), depth)
-        zero = f"{self.index}(0)"
-        return _lines("\n".join([*self._digits("c"), f"at = {self._target_at(zero)}"]), depth)
+        return _lines("\n".join([*self._digits("c"), *self._target_at("at", f"{self.index}(0)")]), depth)
 
     def operands(self, depth: int) -> str:
         """Add the product k of row r and column c to `value`, zeros absorbing."""
         if self.weight:
-            lines = [*self._digits("k"), *self._reading()]
-            lines += self._each("r{k} = {I}(o{k} + {I}(taps[tap_at + 2 + {k}]))")
-            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[tap_at + 1])"])
-            g = self._target_at("r")
+            lines = self._digits("k")
+            g = self._target_at("b_at", "r")
         else:
             lines = [
-                *self._reading(),
                 "channel = {I}(k // turn)",
                 "tap_at = {I}({I}(tap_begin + {I}(k - {I}(channel * turn))) * {TAP})",
-                *self._each("r{k} = {I}(o{k} + {I}(taps[tap_at + 2 + {k}]))"),
             ]
-            x = self._sum(self._source_at(), ["channel * source_plane", "{I}(taps[tap_at + 1])"])
-            g = self._sum(f"{self.index}(group * w_group)", ["r * w_row", "channel * w_depth", "{I}(taps[tap_at])"])
+            g = self._sum("b_at", "{I}(group * w_group)", ["r * w_row", "channel * w_depth", "taps[tap_at]"])
+        lines += self._reading()
+        lines += self._each("r{k} = {I}(o{k} + {I}(taps[tap_at + 2 + {k}]))")
+        inner = [
+            *self._source_at("a_at"),
+            "a_at = {I}({I}(a_at + {I}(channel * source_plane)) + {I}(taps[tap_at + 1]))",
+            *g,
+        ]
         lines += [
             f"if {self._inside()}:",
-            f"    p, q = {{A}}(a[{x}]), {{A}}(b[{g}])",
+            *("    " + line for line in inner),
+            "    p, q = {A}(a[a_at]), {A}(b[b_at])",
             f"    if not ({absorbed('p', 'q', 'flags', self.fields['A'])}):",
             "        value = {A}(value + p * q)",
         ]

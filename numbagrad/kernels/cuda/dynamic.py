@@ -13,7 +13,7 @@ from numbagrad.kernels.cuda.copy import contiguous, copied
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
 from numbagrad.kernels.cuda.map import divisors
 from numbagrad.kernels.cuda.places import imports, quotient_text
-from numbagrad.kernels.cuda.runs import bare
+from numbagrad.kernels.cuda.runs_text import bare
 from numbagrad.scalar.render import NAMES
 
 _HEAD = '''"""A part of arrays of {T} with {ndim} axes: {title}."""

@@ -350,7 +350,7 @@ def tile_kernel(tile: Tile, types: Types, acc: np.dtype, index: str) -> Kernel:
         i_offset=offset("i", bm), j_offset=offset("j", bn),
         fma=w.fma(f"sums[i * {own} + j]", "a[i]", "b[j]"), result=w.result(f"sums[i * {own} + j]"),
     )  # fmt: skip
-    name = w.name(f"product_{bm}x{bn}")
+    name = w.name(f"gemm_{bm}x{bn}")
     store = _STORE_ELEMENTS
     vectors = group == 4 and types[2].itemsize == 4 == acc.itemsize
     if vectors:

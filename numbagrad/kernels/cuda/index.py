@@ -22,7 +22,8 @@ from numbagrad.kernels.cuda.places import (
     quotient_text,
     resolve,
 )
-from numbagrad.kernels.cuda.runs import Runs, bare, width_of
+from numbagrad.kernels.cuda.runs import Runs, width_of
+from numbagrad.kernels.cuda.runs_text import bare
 from numbagrad.scalar.render import NAMES
 
 _TAKE = '''"""Rows of words of {bytes} bytes picked by an index of {index}."""

@@ -160,9 +160,7 @@ def capsule(buffer: Buffer, stream: Any = None, max_version: Any = None) -> Any:
     steps = (ctypes.c_int64 * max(n, 1))(*(s // buffer.itemsize for s in buffer.strides))
     kind, number = place(buffer)
     bits = 8 * buffer.itemsize
-    tensor = _Tensor(
-        buffer.address, kind, number, n, _CODES[buffer.dtype.kind], bits, 1, sizes, steps, 0
-    )
+    tensor = _Tensor(buffer.address, kind, number, n, _CODES[buffer.dtype.kind], bits, 1, sizes, steps, 0)
     delete = ctypes.cast(_delete, ctypes.c_void_p)
     versioned = max_version is not None and max_version[0] >= 1
     managed = _Versioned(1, 0, None, delete, 0, tensor) if versioned else _Managed(tensor, None, delete)

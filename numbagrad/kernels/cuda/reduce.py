@@ -211,46 +211,43 @@ def run(p: Plan, *operands: Buffer) -> Sequence[Buffer]:
     return buffers
 
 
-_plans: dict[Any, Plan | None] = {}
+_plans: dict[Any, Plan] = {}
 
 
-def _key(name: str, x: Buffer, axes: Any, target: Any) -> Any:
-    return name, x.shape, None if x.flat else x.strides, x.dtype, axes, target
+def by_state(
+    name: str, x: Buffer, axes: tuple[int, ...], make: Callable[[], State], target: np.dtype | None = None
+) -> Buffer:
+    """Reduce any axes of a buffer of any layout by the state that `make` gives; `name` and the types stand for it.
 
-
-def _keep(key: Any, made: Plan | None) -> None:
-    if len(_plans) >= PLANS:
-        _plans.clear()
-    _plans[key] = made
-
-
-def _finished(p: Plan, x: Buffer) -> Buffer:
-    (out,) = run(p, x)
-    if p.halves:
+    The result has the remaining axes in their order. A state of real numbers sums complex ones by halves.
+    """
+    key = name, x.shape, None if x.flat else x.strides, x.dtype, axes, target
+    found = _plans.get(key)
+    if found is None:
+        made = make()
+        shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+        if 0 in shape:
+            return x.device.empty(shape, made.target if target is None else target)
+        if len(_plans) >= PLANS:
+            _plans.clear()
+        found = _plans[key] = plan(made, x, axes, x.dtype.kind == "c" and made.operands[0].kind != "c")
+    (out,) = run(found, x)
+    if found.halves:
         out = _retyped(out, out.shape[:-1], np.dtype(f"complex{16 * out.itemsize}"), out.size // 2)
-    if p.back is not None:
+    if found.back is not None:
         strides = out.strides
-        out = out.view(tuple(out.shape[k] for k in p.back), tuple(strides[k] for k in p.back))
+        out = out.view(tuple(out.shape[k] for k in found.back), tuple(strides[k] for k in found.back))
     return out
-
-
-def _kept_shape(x: Buffer, axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(n for a, n in enumerate(x.shape) if a not in axes)
 
 
 def reduce(monoid: Monoid, x: Buffer, axes: tuple[int, ...], target: np.dtype) -> Buffer:
     """Reduce any axes of a buffer of any layout; the result has the remaining axes in their order."""
-    key = _key(monoid.name, x, axes, target)
-    found = _plans.get(key)
-    if found is None:
-        shape = _kept_shape(x, axes)
-        if 0 in shape:
-            return x.device.empty(shape, target)
+
+    def make() -> State:
         halves = monoid is SUM and x.dtype.kind == "c"
-        made = state(monoid, half_of(x.dtype), half_of(target)) if halves else state(monoid, x.dtype, target)
-        found = plan(made, x, axes, halves)
-        _keep(key, found)
-    return _finished(found, x)
+        return state(monoid, half_of(x.dtype), half_of(target)) if halves else state(monoid, x.dtype, target)
+
+    return by_state(monoid.name, x, axes, make, target)
 
 
 def reduce_rows(monoid: Monoid, x: Buffer, target: np.dtype | None = None) -> Buffer:
@@ -277,15 +274,7 @@ def _arg_reducer(monoid: Monoid) -> Callable[..., Buffer]:
     name = f"arg{monoid.name}"
 
     def kernel(x: Buffer, *, axis: int) -> Buffer:
-        key = _key(name, x, axis, None)
-        found = _plans.get(key)
-        if found is None:
-            shape = _kept_shape(x, (axis,))
-            if 0 in shape:
-                return x.device.empty(shape, np.dtype(np.int64))
-            found = plan(arg_state(monoid, x.dtype, index_type(x.size)), x, (axis,))
-            _keep(key, found)
-        return _finished(found, x)
+        return by_state(name, x, (axis,), lambda: arg_state(monoid, x.dtype, index_type(x.size)))
 
     kernel.__name__ = name
     return kernel

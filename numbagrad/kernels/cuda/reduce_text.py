@@ -143,9 +143,7 @@ def state(monoid: Monoid, source: np.dtype, target: np.dtype) -> State:
     return _single(name, monoid, source, target, t, f"{t}({monoid.start})", f"{t}({{x}})")
 
 
-def _single(
-    name: str, monoid: Monoid, source: np.dtype, target: np.dtype, t: str, start: str, value: str
-) -> State:
+def _single(name: str, monoid: Monoid, source: np.dtype, target: np.dtype, t: str, start: str, value: str) -> State:
     functions = _MERGE.format(arguments="a, v", combined=f"{t}({monoid.combine})")
     result = f"{element_type(target)}(s0)"
     return State(name, (source,), (t,), (start,), functions, f"merge(s0, {value})", result, target)
@@ -155,9 +153,7 @@ def _complex_product(name: str, source: np.dtype, target: np.dtype) -> State:
     functions = _MERGE.format(arguments="s0, s1, o0, o1", combined="s0 * o0 - s1 * o1, s0 * o1 + s1 * o0")
     take = "merge(s0, s1, float64({x}.real), float64({x}.imag))"
     start = ("float64(1)", "float64(0)")
-    return State(
-        name, (source,), ("float64",) * 2, start, functions, take, f"{target.name}(complex(s0, s1))", target
-    )
+    return State(name, (source,), ("float64",) * 2, start, functions, take, f"{target.name}(complex(s0, s1))", target)
 
 
 @cache
@@ -318,7 +314,7 @@ class _Reading:
         self.places = "{i}" in self.text
         self.width = 1 if states or len(self.names) > 1 else vector_width(s.operands)
         narrow = max(np.dtype(k).itemsize for k in self.kinds)
-        self.unroll = 2 if self.width * narrow >= 16 else 4  # of some 32 bytes on their way to each thread
+        self.unroll = 2 if self.width * narrow * len(self.names) >= 16 else 4  # of some 32 bytes on their way to each thread
 
     def take(self, values: Sequence[str], place: str) -> str:
         """The line that takes in one element."""

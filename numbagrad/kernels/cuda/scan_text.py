@@ -229,27 +229,31 @@ def across(own, t, group, {kept}):
     """The states of all before this thread in its group of threads, and of the whole group. Two barriers."""
     lane, warp = uint32(t % 32), uint32(t // 32)
     place = uint32(lane & uint32(group - 1))
-    for k in range(5):
-        d = 1 << k
-        other = ({up_s},)
+    d = uint32(1)
+    while d < min(group, uint32(32)):
+        other = ({up},)
         if place >= d:
             own = join(other, own)
-    s = own
-    d = 1
-    before = ({up_s},)
+        d = uint32(2 * d)
+    d = uint32(1)
+    before = ({up},)
     if place == 0:
         before = start()
     if lane == 31:
 {keep}
     cuda.syncthreads()
-    warps = uint32(max(uint32(group // 32), uint32(1)))
-    first = uint32(warp - uint32(warp % warps))
     whole = start()
-    for w in range({warps}):
-        if w >= first and w < first + warps:
-            if w == warp:
-                before = join(whole, before)
+    warps = uint32(group // 32)
+    if warps > 1:
+        w = uint32(warp - uint32(warp % warps))
+        while w < warp:
             whole = join(whole, ({kept_w},))
+            w = uint32(w + 1)
+        before = join(whole, before)
+        stop = uint32(w - uint32(w % warps) + warps)
+        while w < stop:
+            whole = join(whole, ({kept_w},))
+            w = uint32(w + 1)
     cuda.syncthreads()
     return before, whole
 
@@ -271,41 +275,41 @@ def {name}({pointers}rows, n, shift, pieces, piece, reverse):
     while done < last:
         for k in range({items}):
             e = uint32(t + {threads} * k)
-            r, i = {I}(row + uint32(e // wide)), {I}(done + uint32(e % wide))
-            if r < rows and i < last:
-                at = {I}({I}(r * n) + ({I}({I}(n - 1) - i) if reverse != 0 else i))
-                slot = uint32(e + uint32(e // 32))
+            r, i = {I}(row + uint32(e >> uint32(shift + {log}))), {I}(done + uint32(e & uint32(wide - 1)))
+            at = {I}({I}(r * n) + ({I}({I}(n - 1) - i) if reverse != 0 else i))
+            inside = r < rows and i < last
 {load}
+        for k in range({items}):
+            e = uint32(t + {threads} * k)
+            slot = uint32(e + uint32(e // 32))
+{put}
         cuda.syncthreads()
         begin = {I}(done + uint32({items} * uint32(t & uint32(group - 1))))
+        stop = {I}(min({I}(begin + {items}), last))
+        i, slot = begin, uint32(uint32({items} * t) + uint32(uint32({items} * t) // 32))
         own = start()
-        for k in range({items}):
-            e = uint32({items} * t + k)
-            slot = uint32(e + uint32(e // 32))
-            i = {I}(begin + k)
-            if i < last:
-                p = {I}({I}(n - 1) - i) if reverse != 0 else i
-                own = step(own, {values}, p)
+        while i < stop:
+            p = {I}({I}(n - 1) - i) if reverse != 0 else i
+            own = step(own, {values}, p)
+            i, slot = {I}(i + 1), uint32(slot + 1)
         before, whole = across(own, t, group, {kept})
 {final}        carry = join(carry, whole)
         done = {I}(done + wide)
 {end}'''
 
 _FINAL = """        s = join(carry, before)
-        for k in range({items}):
-            e = uint32({items} * t + k)
-            slot = uint32(e + uint32(e // 32))
-            i = {I}(begin + k)
-            if i < last:
-                p = {I}({I}(n - 1) - i) if reverse != 0 else i
-                after = step(s, {values}, p)
-                found = emit(s, after, {values})
+        i, slot = begin, uint32(uint32({items} * t) + uint32(uint32({items} * t) // 32))
+        while i < stop:
+            p = {I}({I}(n - 1) - i) if reverse != 0 else i
+            after = step(s, {values}, p)
+            found = emit(s, after, {values})
 {keep}
-                s = after
+            s = after
+            i, slot = {I}(i + 1), uint32(slot + 1)
         cuda.syncthreads()
         for k in range({items}):
             e = uint32(t + {threads} * k)
-            r, i = {I}(row + uint32(e // wide)), {I}(done + uint32(e % wide))
+            r, i = {I}(row + uint32(e >> uint32(shift + {log}))), {I}(done + uint32(e & uint32(wide - 1)))
             if r < rows and i < last:
                 at = {I}({I}(r * n) + ({I}({I}(n - 1) - i) if reverse != 0 else i))
                 slot = uint32(e + uint32(e // 32))
@@ -373,7 +377,7 @@ def items_of(name: str, dtype: np.dtype) -> int:
     """Elements of a thread at a time."""
     scan = scan_of(name, dtype)
     held = dtype.itemsize * max(len(scan.inputs), len(scan.outputs)) * THREADS
-    return max(2, min(8, 1 << (TILE_BYTES // held).bit_length() - 1))
+    return max(2, min(4, 1 << (TILE_BYTES // held).bit_length() - 1))
 
 
 class _Text:
@@ -436,15 +440,15 @@ class _Text:
         slots = [slots[0], *(f"{k}_tile" for k in scan.outputs[1:])]
         shared = [f"{k} = cuda.shared.array({size}, {kind})" for k, kind in tiles.items()]
         shared += [f"kept{k} = cuda.shared.array({THREADS // 32}, {kind})" for k, (kind, _) in enumerate(words)]
+        shared += [f"{k}_next = cuda.local.array({items}, {t})" for k in scan.inputs]
         kept = ", ".join(f"kept{k}" for k in range(len(words)))
         values = ", ".join(f"{k}_tile[slot]" for k in scan.inputs)
-        fields = dict(self.fields, items=items, values=values, kept=kept, totals=self.totals())
+        fields = dict(self.fields, items=items, log=items.bit_length() - 1, values=values, kept=kept, totals=self.totals())
         across = _ACROSS.format(
             kept=kept,
-            up_s=", ".join(shuffled(f"own[{k}]", kind) for k, (kind, _) in enumerate(words)),
+            up=", ".join(shuffled(f"own[{k}]", kind) for k, (kind, _) in enumerate(words)),
             keep="\n".join(f"        kept{k}[warp] = own[{k}]" for k in range(len(words))),
             kept_w=", ".join(f"kept{k}[w]" for k in range(len(words))),
-            warps=THREADS // 32,
         )
         final = end = ""
         if self.mode == TOTALS:
@@ -453,7 +457,7 @@ class _Text:
         else:
             final = _FINAL.format(
                 **fields,
-                keep="\n".join(f"{' ' * 16}{slot}[slot] = found[{k}]" for k, slot in enumerate(slots)),
+                keep="\n".join(f"{' ' * 12}{slot}[slot] = found[{k}]" for k, slot in enumerate(slots)),
                 store="\n".join(
                     f"{' ' * 16}{k}[at] = {'int64(' if k == 'place' else '('}{slot}[slot])"
                     for k, slot in zip(scan.outputs, slots, strict=True)
@@ -465,7 +469,8 @@ class _Text:
             pointers=self.pointers()[0],
             shared="".join(f"    {line}\n" for line in shared),
             earlier=_EARLIER_ROWS.format(**fields) if self.mode == PIECES else "",
-            load="\n".join(f"{' ' * 16}{k}_tile[slot] = {t}({k}[at])" for k in scan.inputs),
+            load="\n".join(f"            {k}_next[k] = {t}({k}[at]) if inside else {t}(0)" for k in scan.inputs),
+            put="\n".join(f"            {k}_tile[slot] = {k}_next[k]" for k in scan.inputs),
             final=final,
             end=end,
             **fields,

@@ -16,7 +16,8 @@ from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
 from numbagrad.kernels.cuda.places import division, division_types, imports, pick_text, quotient_text, resolve
-from numbagrad.kernels.cuda.runs import Runs, bare, neutral, width_of
+from numbagrad.kernels.cuda.runs import Runs, width_of
+from numbagrad.kernels.cuda.runs_text import bare, neutral
 from numbagrad.kernels.cuda.sort import argsort
 from numbagrad.scalar.render import NAMES
 

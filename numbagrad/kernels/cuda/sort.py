@@ -173,8 +173,8 @@ def _steps(form: str, bits: int, index: str, lines: int, n: int, keep: int, flag
         last = 2 * run >= n
         kept = keep if last else n
         tiles = -(-kept // TILE)
-        numbers = (n, run, tiles, kept, flags | (LAST if last else 0), mask)
-        steps.append((_kernel("merge", form, bits, index), lines * tiles, 0 if last else lines * n, numbers))
+        merging = (n, run, tiles, kept, flags | (LAST if last else 0), mask)
+        steps.append((_kernel("merge", form, bits, index), lines * tiles, 0 if last else lines * n, merging))
         run *= 2
     return steps
 
