@@ -28,7 +28,7 @@ def arguments(doc: str, **options: dict) -> argparse.Namespace:
     try:
         ng.device_put(0.0, chosen.device)
     except ng.DeviceError as error:
-        parser.error(f"--device: {error}")
+        parser.error(f"--device: {str(error).removeprefix('device_put: ')}")
     return chosen
 
 

@@ -11,6 +11,7 @@ from samples.primitives import CASES
 import numbagrad as ng
 from numbagrad.core.array import Array
 from numbagrad.core.registry import PRIMITIVES
+from numbagrad.kernels.cpu.absorbing import product
 from numbagrad.testing import inner_product_identity
 
 
@@ -118,3 +119,21 @@ def test_the_table_is_complete():
     covered = {p.values[0].primitive for p in table()}
     differentiable = {c.primitive for c in CASES if PRIMITIVES[c.primitive].kind != "constant" and c.order}
     assert differentiable - covered == {"fourier"}  # of complex numbers only
+
+
+@pytest.mark.parametrize("absorbs", [(), (0,), (1,), (0, 1)])
+def test_absorbing_products_term_by_term(absorbs):
+    """A term with an absorbing zero is nothing; beside it infinities and nan still count as what they are."""
+    rng = onp.random.default_rng(0)
+    values = onp.array([0.0, 0.0, 1.0, -2.0, 3.0, 0.5, onp.inf, -onp.inf, onp.nan])
+    weights = onp.array([3.0, 3, 3, 3, 3, 3, 0.6, 0.6, 0.3])
+    for _ in range(400):
+        n = rng.integers(1, 5)
+        a, b = (rng.choice(values, shape, p=weights / weights.sum()) for shape in ((2, n), (n, 3)))
+        want = onp.zeros((2, 3))
+        with onp.errstate(invalid="ignore"):
+            for i, j, k in onp.ndindex(2, 3, n):
+                if not (0 in absorbs and a[i, k] == 0) and not (1 in absorbs and b[k, j] == 0):
+                    want[i, j] += a[i, k] * b[k, j]
+            got = product(onp.matmul, a, b, absorbs)
+        onp.testing.assert_array_equal(got, want)

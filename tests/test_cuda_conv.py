@@ -31,7 +31,7 @@ def by_tiles(monkeypatch):
     """Small operands, too; a number picks the tile, from the largest on."""
 
     def choose(number=None):
-        for name, value in (("FEW", -1), ("FEW_TARGETS", 0), ("IDLE", 0)):
+        for name, value in (("FEW", -1), ("FEW_TARGETS", 0), ("IDLE", 0), ("PIECE", 1 << 20)):
             monkeypatch.setattr(kernels, name, value)
         if number is not None:
             pick = lambda dtype: TILES[accumulator(dtype).itemsize][number : number + 1]
@@ -94,7 +94,7 @@ def check(rng, x_shape, w_shape, params, dtype="float64", launches=1, put=DEVICE
         if got.dtype.kind in "iu":
             onp.testing.assert_array_equal(got, want.astype(dtype))
         else:
-            onp.testing.assert_allclose(got, want, **tolerance(dtype))
+            onp.testing.assert_allclose(got, want, **tolerance(dtype, 4))  # sums of up to 630 terms of order one
 
 
 def wides(dtype, *arrays):
@@ -241,7 +241,7 @@ def spoiled(rng, shape):
 
 
 @pytest.mark.parametrize("tiles", [False, True])
-@pytest.mark.parametrize("absorbs", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("absorbs", [(0,), (1,), (0, 1)])
 def test_absorbing_zeros(absorbs, tiles, by_tiles, monkeypatch):
     """0 * inf and 0 * nan are 0 where the CPU's are, padding included; what else meets them does not stay finite."""
     if tiles:
@@ -265,12 +265,11 @@ def test_absorbing_zeros(absorbs, tiles, by_tiles, monkeypatch):
             got = onp.asarray(getattr(kernels, name)(DEVICE.put(a), DEVICE.put(b), absorbs=absorbs, **params, **more))
             finite = onp.isfinite(want)
             onp.testing.assert_allclose(got[finite], want[finite], rtol=1e-12, atol=1e-12)
-            if absorbs:  # without, padding may meet what is not finite, or not
-                assert not onp.isfinite(got[~finite]).any()
+            assert not onp.isfinite(got[~finite]).any()
             mended += (finite & ~onp.isfinite(plain)).sum()
             kept += (~finite).sum()
     assert kept > 20
-    assert mended > 20 or not absorbs
+    assert mended > 20
 
 
 def test_an_infinity_beside_an_absorbed_product():

@@ -5,10 +5,13 @@ Every launch runs twice, with threads in opposite order, on memory full of nan, 
 
 import numpy as onp
 import pytest
-from cuda_emulated import DEVICE, close, derivatives, on_device, put, put_strided
+from cuda_emulated import DEVICE, close, derivatives, on_device, outputs, put, put_strided
 from samples.atoms import SAMPLES
+from samples.cases import Case
 from samples.primitives import CASES
+from test_table_primitives import EDGES
 
+import numbagrad as ng
 from numbagrad.core.array import Array
 from numbagrad.core.registry import PRIMITIVES
 from numbagrad.testing import tolerance
@@ -70,6 +73,44 @@ def test_derivatives(case):
     got = derivatives(function, [put(a) for a in args], order)
     want = derivatives(function, [Array(a) for a in args], order)
     close(on_device(got), want, 4)
+
+
+@pytest.mark.parametrize(("name", "args", "options"), EDGES)
+def test_edges(name, args, options):
+    """Ties, infinities, nan, zeros: the CPU's value and derivatives, which the contract's tests have checked."""
+    case = Case(name, tuple(onp.asarray(a) for a in args), None, options)
+    function, floats = moving(case)
+    close(on_device(case(*map(put, case.args))), outputs(case(*map(Array, case.args))))
+    got = derivatives(function, [put(a) for a in floats], 2)
+    close(on_device(got), derivatives(function, [Array(a) for a in floats], 2), 4)
+
+
+@pytest.mark.parametrize("bad", [onp.inf, -onp.inf, onp.nan])
+@pytest.mark.parametrize("name", ["dot_general", "conv", "conv_input", "conv_weight"])
+def test_zero_cotangents_are_absorbing_in_products(name, bad):
+    """0 * inf and 0 * nan are 0 where the 0 is a cotangent's or a tangent's, at both orders."""
+    case = next(c for c in CASES if c.primitive == name and c.order and all(a.size > 4 for a in c.args))
+    rng = onp.random.default_rng(2)
+    args = [a.copy() for a in case.args]
+    for a in args:
+        a.reshape(-1)[rng.integers(0, a.size, 2)] = bad
+
+    def pulled(place):
+        def gradients(*xs):
+            out, pull = ng.vjp(case, *xs)
+            ct = onp.where(rng_ct.random(out.shape) < 0.5, 0.0, 1.0)
+            return pull(place(ct.astype(out.dtype)))
+
+        rng_ct = onp.random.default_rng(4)
+        xs = [place(a) for a in args]
+        first = gradients(*xs)
+        rng_ct = onp.random.default_rng(4)
+        second = ng.jvp(gradients, tuple(xs), tuple(place(onp.zeros_like(a)) for a in args))[1]
+        return [*first, *second]
+
+    want = pulled(Array)
+    close(on_device(pulled(put)), want, 4)
+    assert all(not onp.asarray(t).any() for t in want[len(args) :])
 
 
 def test_every_primitive_has_a_kernel():

@@ -412,3 +412,17 @@ def test_arrays_on_different_devices(name, function, args):
         elif args[k].ndim and name not in APART:
             with pytest.raises(ng.DeviceError, match=f"got .*{DEVICE}.*Move one with device_put"):
                 function(*mixed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "function", "args"), CASES, ids=IDS)
+def test_new_arrays_on_the_default_device(name, function, args):
+    """NumPy's arrays alone."""
+    want = leaves(function(*map(np.asarray, args)))
+    with ng.default_device(DEVICE):
+        try:
+            got = leaves(function(*args))
+        except (TypeError, AttributeError):  # the case uses methods that NumPy's arrays lack
+            return
+    if got:
+        compare(got, want, name)

@@ -38,4 +38,12 @@ def test_pictures(name):
 def test_an_unknown_device_is_a_clear_error():
     done = command("examples/logistic_scipy.py", "--device", "abacus")
     assert done.returncode == 2
-    assert "no such device: got abacus; needed one of cpu" in done.stderr
+    assert "--device: there is no such device: got 'abacus'; needed \"cpu\"" in done.stderr
+
+
+def test_on_another_device():
+    """The same fit through the CUDA kernels, emulated."""
+    pytest.importorskip("sklearn")
+    done = command("examples/logistic_scipy.py", "--quick", "--device", "cuda-emulated", OPENBLAS_NUM_THREADS=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(EXAMPLES["logistic_scipy"], done.stdout), done.stdout

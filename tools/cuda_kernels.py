@@ -126,6 +126,7 @@ DOUBLE = {
     "normal_hazard": "a quotient of tail probabilities",
     "gamma_function": "exp of log gamma, whose error grows with its value",
     "digamma_vjp": "its derivative is polygamma",
+    "prod_f32": "the range of the partial products",
     "random_gamma": "the rejection test is that of the CPU's stream",
     "random_poisson": "the rejection test is that of the CPU's stream",
 }

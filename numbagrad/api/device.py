@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from numbagrad.core import device as places
 from numbagrad.core.arguments import host_value, own
 from numbagrad.core.array import Array
@@ -32,8 +34,8 @@ def device_put(x: Any, device: Any = None) -> Any:
     Errors: DeviceError for a device that is not there.
 
     >>> import numbagrad as ng
-    >>> ng.device_put({"w": [1.0, 2.0]}, "cpu")
-    {'w': Array([1., 2.], dtype=float64)}
+    >>> ng.device_put({"w": 1.0}, "cpu")
+    {'w': Array(1., dtype=float64)}
     """
     place = places.chosen(device, "device_put")
     return tree_map(lambda leaf: _put(leaf, device is None, place), x)
@@ -41,7 +43,7 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 def _put(leaf: Any, stay: bool, place: Any) -> Array:
     value = host_value(leaf, "device_put")
-    if stay and isinstance(leaf, Array):
+    if stay and (isinstance(leaf, Array) or not isinstance(value, np.ndarray)):
         return Array(value)
     moved = places.move(value, place)
     return Array(own(moved, leaf) if moved is value else moved)

@@ -148,6 +148,20 @@ def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[
 
 def together(op: str, xs: Sequence[Any], values: Sequence[Any], numbers: bool = True) -> Any:
     """The values of operands on one device; `numbers`: single ones of the host's may stay there."""
+    place, here, loose = None, False, False
+    for x, v in zip(xs, values, strict=True):  # most often there is nothing to do: find that out first
+        if v.__class__ is ndarray:
+            if isinstance(x, Array):
+                here = True
+            elif v.shape or not numbers:
+                loose = True
+        elif v.level or (place is not None and v.device is not place):
+            break
+        else:
+            place = v.device
+    else:
+        if here if place is None else not (here or loose):
+            return values
     arrays = [isinstance(x, Array) or v.__class__ is not ndarray for x, v in zip(xs, values, strict=True)]
     return devices.gather(op, values, arrays, numbers)
 

@@ -207,7 +207,7 @@ class Array(Methods):
     def item(self, *index: int) -> Any:
         """The single element, or the one at an index, as a Python number."""
         if index:
-            return self._concrete("a Python number", "Keep it an array.")[index].item()
+            return self._concrete("a Python number", "Keep it an array.").item(*index)
         return self._item("item")
 
     def tolist(self) -> Any:

@@ -183,7 +183,9 @@ def linspace(
     ends = [own(host_value(x, "linspace"), x) for x in (start, stop)]
     if device is not None:
         ends = [move(v, find(device, "linspace")) for v in ends]
-    a, b = map(Array, together("linspace", (start, stop), ends, False) if OPENED else ends)
+    elif OPENED:
+        ends = together("linspace", (start, stop), ends, False)
+    a, b = map(Array, ends)
     steps = num - 1 if endpoint else num
     weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
     shape = np.broadcast_shapes(a.shape, b.shape)

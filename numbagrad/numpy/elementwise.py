@@ -10,7 +10,7 @@ import numpy as np
 
 from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, selected, value_of
 from numbagrad.core.array import Array
-from numbagrad.core.device import beside
+from numbagrad.core.device import default, place_of, placed
 from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES, own_zeros
@@ -267,7 +267,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     chosen = host_value(condition, "where")
     if x is None and y is None:
         held = Array(chosen)._concrete("indices", "Use the three-argument where.")
-        return tuple(Array(beside(i, chosen)) for i in np.nonzero(held))
+        place = place_of(chosen) if isinstance(condition, Array) else default()
+        return tuple(Array(placed(i, place)) for i in np.nonzero(held))
     if x is None or y is None:
         raise TypeError(message("where", "either both or neither of x and y", "one of them", "both"))
     values, _ = promote((x, y), "where")

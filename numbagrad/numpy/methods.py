@@ -19,6 +19,8 @@ from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.updates import IndexUpdater
 from numbagrad.primitives.elementwise import convert, op
 
+ndarray = np.ndarray
+
 
 def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floating: bool) -> Callable[..., Any]:
     """A binary operator. The first lines are the fast path: equal types, or a Python number beside an array."""
@@ -32,7 +34,7 @@ def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floati
             if isinstance(other, Array):
                 y = other._value
                 if y.dtype is dtype:
-                    if OPENED:
+                    if OPENED and (x.__class__ is not y.__class__ or (x.__class__ is not ndarray and x.level)):
                         x, y = meet(atom_name, x, y)
                     return Array(operation(y, x) if swap else operation(x, y))
             else:

@@ -331,7 +331,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     cases = [*choicelist, default]
     values, _ = promote(cases, "select")
-    conditions, values = selected("select", [host_value(c, "select") for c in condlist], cases, values)
+    conditions, values = selected("select", [own(host_value(c, "select"), c) for c in condlist], cases, values)
     result = Array(values[-1])
     for condition, choice in zip(conditions[::-1], values[-2::-1], strict=True):
         result = ew.where(Array(condition), Array(choice), result)

@@ -26,9 +26,28 @@ def product(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int,
 
 
 def _again(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int, ...], out: np.ndarray) -> np.ndarray:
-    finite_a, finite_b = (np.where(np.isfinite(v), v, v.dtype.type(0)) for v in (a, b))
-    met = function(*_counts(a, b, 0 in absorbs)) + function(*_counts(b, a, 1 in absorbs)[::-1])
-    return np.where(met == 0, function(finite_a, finite_b), out)
+    """Sums of the terms that are finite, where only such are left; of the others what their kinds add up to."""
+    finite = function(*(np.where(np.isfinite(v), v, v.dtype.type(0)) for v in (a, b)))
+    if a.dtype.kind == "c":
+        met = function(*_counts(a, b, 0 in absorbs)) + function(*_counts(b, a, 1 in absorbs)[::-1])
+        return np.where(met == 0, finite, out)
+    (sign_a, inf_a, nan_a, zero_a), (sign_b, inf_b, nan_b, zero_b) = (
+        _kinds(v, k in absorbs) for k, v in enumerate((a, b))
+    )
+    finite_b = sign_b - inf_b
+    signed = function(sign_a, inf_b) + function(inf_a, finite_b)
+    every = function(abs(sign_a), abs(inf_b)) + function(abs(inf_a), abs(finite_b))
+    nans = function(abs(sign_a) + nan_a + zero_a, nan_b) + function(nan_a, abs(sign_b) + zero_b)
+    nans += function(zero_a, abs(inf_b)) + function(abs(inf_a), zero_b)
+    infinite = np.where(abs(signed) == every, np.copysign(np.inf, signed), np.nan)  # all of one sign, or both
+    return np.where(nans > 0, np.nan, np.where(every > 0, infinite, finite)).astype(out.dtype)
+
+
+def _kinds(v: np.ndarray, absorbing: bool) -> tuple[np.ndarray, ...]:
+    """Signs of elements, signs of the infinite ones, ones at nan, and ones at zeros that do not absorb."""
+    sign = np.where(np.isnan(v), 0, np.sign(v)).astype(v.dtype)
+    zero = np.zeros_like(v) if absorbing else (v == 0).astype(v.dtype)
+    return sign, np.where(np.isinf(v), sign, 0).astype(v.dtype), np.isnan(v).astype(v.dtype), zero
 
 
 def _counts(a: np.ndarray, b: np.ndarray, absorbing: bool) -> tuple[np.ndarray, np.ndarray]:

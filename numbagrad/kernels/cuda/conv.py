@@ -32,11 +32,12 @@ Shape = tuple[int, ...]
 FEW_TARGETS = 4  # target channels of a group below which most of a tile would be idle
 FEW, SHORT = 1 << 20, 1024  # products of all results, and of one, up to which a thread a result is as fast
 IDLE = 1 / 8  # part of a tile of weights that is used, below which threads share results instead
-FULL = 528  # blocks that keep an H200 busy: four for each multiprocessor
+FULL = 528  # blocks of 256 threads that keep an H200 busy: four for each multiprocessor
 LONG = 8192  # products that one part adds up at most: what float32 sums lose grows with it
-PIECE, MOST_PIECES = 256, 512  # products of a part at least, and parts at most
+PIECE, MOST_PIECES = 128, 512  # products of a part at least, and parts at most
 SHARE = 16  # products at least for each of the threads that share a result
 SPEED = {128: 1.0, 64: 0.6, 32: 0.3}  # of tiles, about, by their rows
+RESIDENT = {128: FULL // 2, 64: FULL, 32: 2 * FULL}  # blocks that their registers leave room for, likewise
 
 
 class _Plan(NamedTuple):
@@ -148,15 +149,18 @@ def _plan(
     rhs_dilation: Shape,
 ) -> _Plan:
     settings = dict(strides=strides, padding=padding, lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation)
-    if which == "conv_weight":
+    if shape is None:  # it is the result's: of conv that follows from the operands
+        channels, outputs = b[1], b[0] // groups
+        geometry = _geometry(a[2:], b[2:], channels, outputs, groups, settings)
+        out = (a[0], groups * outputs, *geometry.out_shape)
+    elif which == "conv_weight":
         channels, outputs = a[1] // groups, b[1] // groups
         geometry = _geometry(a[2:], shape, channels, outputs, groups, settings)
         out = (groups * outputs, channels, *shape)
     else:
         channels, outputs = b[1], b[0] // groups
-        spatial = a[2:] if which == "conv" else shape
-        geometry = _geometry(spatial, b[2:], channels, outputs, groups, settings)
-        out = (a[0], groups * outputs, *geometry.out_shape) if which == "conv" else (a[0], groups * channels, *shape)
+        geometry = _geometry(shape, b[2:], channels, outputs, groups, settings)
+        out = (a[0], groups * channels, *shape)
     sizes = _Sizes(device, dtype, _fewer_axes(geometry), a[0], which == "conv_input", out)
     if 0 in out or math.prod(a) == 0 or math.prod(b) == 0:
         return _Plan(out)
@@ -185,7 +189,7 @@ def _project(s: _Sizes) -> _Plan:
     results = s.images * g.groups * rows * places
     products = depth * math.prod(conv_axes.most_taps(r) for r in relations)
     few = results * products <= FEW and products <= SHORT
-    if few or (rows < FEW_TARGETS and (products <= PIECE or results >= FULL * PIECE)):
+    if few or (rows < FEW_TARGETS and (products <= 2 * PIECE or results >= FULL * THREADS)):
         return _project_direct(s, relations, rows, depth, results, products, weights)
     return _tile(s, relations, False, rows, s.images * places, products, weights)
 
@@ -228,7 +232,7 @@ def _weight_direct(s: _Sizes, relations: list[Relation], counts: list[int], resu
     lanes = 1 << max(0, most.bit_length() - 1)
     width = THREADS // lanes
     grid = blocks(results, width)
-    pieces = _pieces(grid, products, SHARE * THREADS, products)
+    pieces = _pieces(grid, FULL, products, SHARE * THREADS, products)
     span = -(-products // pieces)
     plain = conv_axes.is_plain(relations)
     planes = s.images * g.groups * max(
@@ -260,9 +264,9 @@ def _used(tile: Tile, rows: int, columns: int) -> float:
     return rows * columns / padded
 
 
-def _pieces(grid: int, products: int, least: int, most: int) -> int:
-    """Parts of the products: so many that all multiprocessors have work, and none is too long."""
-    wanted = max(min(-(-FULL // grid), products // least), -(-products // most))
+def _pieces(grid: int, full: int, products: int, least: int, most: int) -> int:
+    """Parts of the products: as many as `full` blocks can take at once, none too long."""
+    wanted = max(min(full // grid, products // least), -(-products // most))
     return max(1, min(wanted, MOST_PIECES))
 
 
@@ -278,8 +282,9 @@ def _tile(
     score = -1.0
     for tile in _tiles(s.dtype):
         count = phases * g.groups * blocks(rows, tile.rows) * blocks(widest, tile.columns)
-        parts = _pieces(count, products, PIECE, LONG)
-        here = _used(tile, rows, widest) * SPEED[tile.rows] * min(1.0, count * parts / FULL)
+        full = RESIDENT[tile.rows]
+        parts = _pieces(count, full, products, PIECE, LONG)
+        here = _used(tile, rows, widest) * SPEED[tile.rows] * min(1.0, count * parts / full)
         if here > score:
             best, grid, pieces, score = tile, count * parts, parts, here
     assert best is not None

@@ -166,3 +166,11 @@ def flat(names: Sequence[str], lengths: Sequence[str], index: str) -> str:
     for name, length in zip(names[1:], lengths[1:], strict=True):
         text = f"{index}({index}({text} * {length}) + {name})"
     return text
+
+
+def product(names: Sequence[str], index: str) -> str:
+    """The product of numbers of the index type."""
+    text = names[0]
+    for name in names[1:]:
+        text = f"{index}({text} * {name})"
+    return text

@@ -118,14 +118,6 @@ def absorbed(a: str, b: str, flags: str, acc: str) -> str:
     return f"({flags} & 1) != 0 and {a} == {acc}(0) or ({flags} & 2) != 0 and {b} == {acc}(0)"
 
 
-def product(names: list[str], index: str) -> str:
-    """The product of numbers of the index type."""
-    text = names[0]
-    for name in names[1:]:
-        text = f"{index}({text} * {name})"
-    return text
-
-
 def _header(title: str, dtype: np.dtype, count: int, index: str, acc: np.dtype) -> str:
     names = sorted({"cuda", "uint32", "uint64", index, dtype.name, acc.name})
     return _HEADER.format(title=title, T=dtype.name, count=count, names=", ".join(names))
@@ -158,7 +150,7 @@ def project_kernel(dtype: np.dtype, count: int, plain: bool, precise: bool, inde
     result = "total(high, low)" if precise else "high"
     text = _PROJECT.format(
         name=name, parameters=", ".join(p for p, _ in given), I=index, A=a, T=dtype.name, apart=_indent(apart, 2),
-        plane=product([f"n{k}" for k in range(count)], index), loops=_indent(loops, 4), result=result,
+        plane=conv_axes.product([f"n{k}" for k in range(count)], index), loops=_indent(loops, 4), result=result,
         again=f"flags != absorbing and not ({result} - {result} == {a}(0))" if acc.kind in "fc" else "False",
     )  # fmt: skip
     text = quotient_text(index) + conv_axes.helpers(plain, index) + text
@@ -192,9 +184,9 @@ def weight_kernel(dtype: np.dtype, split: bool, count: int, plain: bool, index: 
         *conv_axes.pick(count, plain, index),
         "if there:",
         f"    row = {index}({index}(image * groups) + group)",
-        f"    plane = {index}({index}({index}(row * depth) + channel) * {product(sizes, index)})",
+        f"    plane = {index}({index}({index}(row * depth) + channel) * {conv_axes.product(sizes, index)})",
         f"    u = {a}(x[{index}(plane + {conv_axes.flat(sources, sizes, index)})])",
-        f"    plane = {index}({index}({index}(row * targets) + target) * {product(outputs, index)})",
+        f"    plane = {index}({index}({index}(row * targets) + target) * {conv_axes.product(outputs, index)})",
         f"    v = {a}(g[{index}(plane + {conv_axes.flat(reads, outputs, index)})])",
     ]
     plain_term = [*term, f"    high, low = add(high, low, {a}(u * v))"]

@@ -6,6 +6,8 @@ column, a thread of conv_weight one product of several columns, whose taps a blo
 
 from __future__ import annotations
 
+from typing import Any
+
 from numbagrad.kernels.cuda import conv_axes
 from numbagrad.kernels.cuda.conv_direct import absorbed
 from numbagrad.kernels.cuda.gemm import PAD, Tile
@@ -73,7 +75,7 @@ class Fetch:
         self.more = ("w_taps",) if weight else ("w_group", "w_row", "w_depth")
         self.axes = [f"{name}{k}" for k in range(count) for name in ("n", "step", "s", "hop")]
         right_step = threads // bk if weight else threads // bn
-        self.fields = dict(
+        self.fields: dict[str, Any] = dict(
             A=acc, I=index, BM=bm, BN=bn, BK=bk, count=count, PHASE=4 + count, TAP=2 + count,
             left_count=bm * bk // threads, left_step=threads // bk, left_jump=threads // bk,
             right_count=bn * bk // threads, right_step=right_step, right_jump=right_step * (1 if weight else bn + PAD),

@@ -135,8 +135,9 @@ def tile_kernel(tile: Tile, dtype: np.dtype, split: bool, count: int, weight: bo
     out = acc if split else dtype
     f = Fetch(tile, acc.name, count, weight, index)
     lp, rp = tile.rows + PAD, tile.columns + PAD
+    name = _name(tile, dtype, split, count, weight, index)
     fields = dict(
-        f.fields, name=_name(tile, dtype, split, count, weight, index), T=dtype.name, O=out.name, LP=lp, RP=rp,
+        f.fields, name=name, T=dtype.name, O=out.name, LP=lp, RP=rp,
         LH=tile.depth * lp, RH=tile.depth * rp, left_shared=2 * tile.depth * lp, right_shared=2 * tile.depth * rp,
         results=tile.own**2, own=tile.own, group=min(GROUP, tile.own), warps_across=tile.columns // tile.own // 8,
         left_offset=_offset("i", tile.own, tile.rows), right_offset=_offset("i", tile.own, tile.columns),
@@ -153,7 +154,7 @@ def tile_kernel(tile: Tile, dtype: np.dtype, split: bool, count: int, weight: bo
     names = ", ".join(sorted({"cuda", "uint32", index, acc.name, out.name}))
     t, i, table = NAMES[dtype.name], short(index), "i32*" if index == "uint32" else "i64*"
     signature = [f"{t}*", f"{t}*", f"{NAMES[out.name]}*", table, table, "u32", *[i] * (10 + len(f.more) + len(f.axes))]
-    return kernel(fields["name"], _HEADER.format(names=names, **fields) + text, signature)
+    return kernel(name, _HEADER.format(names=names, **fields) + text, signature)
 
 
 def _name(tile: Tile, dtype: np.dtype, split: bool, count: int, weight: bool, index: str) -> str:

@@ -314,7 +314,9 @@ class _Reading:
         self.places = "{i}" in self.text
         self.width = 1 if states or len(self.names) > 1 else vector_width(s.operands)
         narrow = max(np.dtype(k).itemsize for k in self.kinds)
-        self.unroll = 2 if self.width * narrow * len(self.names) >= 16 else 4  # of some 32 bytes on their way to each thread
+        self.unroll = (
+            2 if self.width * narrow * len(self.names) >= 16 else 4
+        )  # of some 32 bytes on their way to each thread
 
     def take(self, values: Sequence[str], place: str) -> str:
         """The line that takes in one element."""

@@ -25,7 +25,10 @@ from numbagrad.kernels.cuda.kernel import THREADS, Kernel, index_type, kernel, s
 from numbagrad.kernels.cuda.reduce_text import MOST, State, exchange, exponential_state, imports, state
 from numbagrad.scalar.render import NAMES
 
-SMALL_CACHE, LARGE_CACHE = 16384, 45056  # bytes of a block of 256 threads (full occupancy), and of one of 1024 (float64: 512)
+SMALL_CACHE, LARGE_CACHE = (
+    16384,
+    45056,
+)  # bytes of a block of 256 threads (full occupancy), and of one of 1024 (float64: 512)
 PIECE = 8192  # elements a block writes of a row that does not fit
 
 

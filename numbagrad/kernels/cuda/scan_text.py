@@ -244,16 +244,21 @@ def across(own, t, group, {kept}):
     cuda.syncthreads()
     whole = start()
     warps = uint32(group // 32)
-    if warps > 1:
-        w = uint32(warp - uint32(warp % warps))
-        while w < warp:
-            whole = join(whole, ({kept_w},))
-            w = uint32(w + 1)
-        before = join(whole, before)
-        stop = uint32(w - uint32(w % warps) + warps)
-        while w < stop:
-            whole = join(whole, ({kept_w},))
-            w = uint32(w + 1)
+    if warps > 1:  # the same among the warps of a group; every warp does it for itself
+        w = uint32(lane % {warps})
+        own = ({kept_w},)
+        d = uint32(1)
+        while d < warps:
+            other = ({up},)
+            if uint32(w & uint32(warps - 1)) >= d:
+                own = join(other, own)
+            d = uint32(2 * d)
+        d = uint32(max(warp, uint32(1)) - 1)
+        other = ({at},)
+        if uint32(warp & uint32(warps - 1)) != 0:
+            before = join(other, before)
+        d = uint32(warp | uint32(warps - 1))
+        whole = ({at},)
     cuda.syncthreads()
     return before, whole
 
@@ -288,9 +293,10 @@ def {name}({pointers}rows, n, shift, pieces, piece, reverse):
         stop = {I}(min({I}(begin + {items}), last))
         i, slot = begin, uint32(uint32({items} * t) + uint32(uint32({items} * t) // 32))
         own = start()
-        while i < stop:
-            p = {I}({I}(n - 1) - i) if reverse != 0 else i
-            own = step(own, {values}, p)
+        for k in range({items}):  # unrolled, with conditions: a loop of its own length takes more registers
+            if i < stop:
+                p = {I}({I}(n - 1) - i) if reverse != 0 else i
+                own = step(own, {values}, p)
             i, slot = {I}(i + 1), uint32(slot + 1)
         before, whole = across(own, t, group, {kept})
 {final}        carry = join(carry, whole)
@@ -299,12 +305,13 @@ def {name}({pointers}rows, n, shift, pieces, piece, reverse):
 
 _FINAL = """        s = join(carry, before)
         i, slot = begin, uint32(uint32({items} * t) + uint32(uint32({items} * t) // 32))
-        while i < stop:
-            p = {I}({I}(n - 1) - i) if reverse != 0 else i
-            after = step(s, {values}, p)
-            found = emit(s, after, {values})
+        for k in range({items}):
+            if i < stop:
+                p = {I}({I}(n - 1) - i) if reverse != 0 else i
+                after = step(s, {values}, p)
+                found = emit(s, after, {values})
 {keep}
-            s = after
+                s = after
             i, slot = {I}(i + 1), uint32(slot + 1)
         cuda.syncthreads()
         for k in range({items}):
@@ -361,16 +368,16 @@ _EARLIER_COLUMNS = """    i = {I}(0)
 WHOLE, TOTALS, PIECES = "", "_totals", "_pieces"  # one pass; of two passes the first and the second
 
 
-def shuffled(value: str, dtype: str) -> str:
-    """Text: the value that the thread d lanes before has. Warps exchange signed integers and floats."""
+def shuffled(how: str, value: str, dtype: str) -> str:
+    """Text: the value that another thread has: `how` with d. Warps exchange signed integers and floats."""
     found = np.dtype(dtype)
     if found.kind == "c":
-        halves = ", ".join(f"cuda.shfl_up_sync(0xFFFFFFFF, {value}.{p}, d)" for p in ("real", "imag"))
+        halves = ", ".join(f"cuda.{how}(0xFFFFFFFF, {value}.{p}, d)" for p in ("real", "imag"))
         return f"{dtype}(complex({halves}))"
     if found.kind == "f" or dtype in ("int32", "int64"):
-        return f"cuda.shfl_up_sync(0xFFFFFFFF, {value}, d)"
+        return f"cuda.{how}(0xFFFFFFFF, {value}, d)"
     wide = "int64" if found.itemsize == 8 else "int32"
-    return f"{dtype}(cuda.shfl_up_sync(0xFFFFFFFF, {wide}({value}), d))"
+    return f"{dtype}(cuda.{how}(0xFFFFFFFF, {wide}({value}), d))"
 
 
 def items_of(name: str, dtype: np.dtype) -> int:
@@ -416,6 +423,9 @@ class _Text:
     def totals(self) -> str:
         return ", ".join(f"total{k}[at]" for k in range(len(self.words)))
 
+    def exchanged(self, how: str) -> str:
+        return ", ".join(shuffled(how, f"own[{k}]", kind) for k, (kind, _) in enumerate(self.words))
+
     def store_totals(self, value: str, depth: int) -> str:
         return "".join(f"{' ' * depth}total{k}[at] = {value}[{k}]\n" for k in range(len(self.words)))
 
@@ -446,7 +456,9 @@ class _Text:
         fields = dict(self.fields, items=items, log=items.bit_length() - 1, values=values, kept=kept, totals=self.totals())
         across = _ACROSS.format(
             kept=kept,
-            up=", ".join(shuffled(f"own[{k}]", kind) for k, (kind, _) in enumerate(words)),
+            up=self.exchanged("shfl_up_sync"),
+            at=self.exchanged("shfl_sync"),
+            warps=THREADS // 32,
             keep="\n".join(f"        kept{k}[warp] = own[{k}]" for k in range(len(words))),
             kept_w=", ".join(f"kept{k}[w]" for k in range(len(words))),
         )
@@ -457,7 +469,7 @@ class _Text:
         else:
             final = _FINAL.format(
                 **fields,
-                keep="\n".join(f"{' ' * 12}{slot}[slot] = found[{k}]" for k, slot in enumerate(slots)),
+                keep="\n".join(f"{' ' * 16}{slot}[slot] = found[{k}]" for k, slot in enumerate(slots)),
                 store="\n".join(
                     f"{' ' * 16}{k}[at] = {'int64(' if k == 'place' else '('}{slot}[slot])"
                     for k, slot in zip(scan.outputs, slots, strict=True)

@@ -25,7 +25,7 @@ from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, kernel, short
 from numbagrad.kernels.cuda.places import division, quotient_text
 from numbagrad.scalar.render import NAMES
 
-LONG = 64  # taps from which on threads share them,
+LONG, SHARE = 64, 8  # taps from which on threads share them, and how many at least each takes,
 ENOUGH = 1 << 17  # unless there are as many outputs: half of what an H200 keeps in flight
 COALESCED = 32  # neighbouring channels that one access should bring
 
@@ -117,9 +117,10 @@ class _Words:
         return [f"v = {at}", f"if {wins}:", "    best, route = v, place"]
 
     def shared(self) -> list[str]:
-        names = (("highs", self.type), ("lows", self.type)) if self.sum else (("bests", self.type),)
-        names += (("routes", self.index),) if self.routed else ()
-        return [f"{name} = cuda.shared.array({THREADS}, {t})" for name, t in names]
+        types = {"routes": self.index}
+        return [
+            f"{array} = cuda.shared.array({THREADS}, {types.get(array, self.type)})" for _, array in self.variables()
+        ]
 
     def variables(self) -> list[tuple[str, str]]:
         if self.sum:
@@ -152,11 +153,8 @@ class _Words:
         return ["out[i] = best", *([f"index[i] = int64(-1) if route == {self.none} else int64(route)"] * self.routed)]
 
 
-@cache
-def _kernel(kind: str, dtype: np.dtype, routed: bool, count: int, plain: bool, shared: bool, index: str) -> Kernel:
-    """A thread an output, or several (`shared`)."""
-    w = _Words(kind, dtype, routed, index)
-    t = NAMES[dtype.name] if dtype.kind != "b" else "u8"
+def _parameters(t: str, routed: bool, count: int, plain: bool, shared: bool, index: str) -> list[tuple[str, str]]:
+    """Names and types, in the order of the arguments of `_plan`."""
     given = [("x", f"{t}*"), ("out", f"{t}*"), *([("index", "i64*")] if routed else []), ("n", short(index))]
     given += conv_axes.divisor("channels", index)
     for k in range(count):
@@ -165,36 +163,46 @@ def _kernel(kind: str, dtype: np.dtype, routed: bool, count: int, plain: bool, s
         given += [("shift", "u32"), ("taps", short(index))]
         for k in range(count):
             given += conv_axes.divisor(f"counts{k}", index)
-    names = [f"p{k}" for k in range(count)]
-    apart = conv_axes.take_apart(
-        "i", [*names, "channel"], [*(f"outputs{k}" for k in range(count)), "channels"], "batch", index
-    )
-    apart += [conv_axes.begin(k, plain, index) for k in range(count)]
-    sources = "n0"
-    for k in range(1, count):
-        sources = f"{index}({sources} * n{k})"
-    apart.append(f"base = {index}(batch * {sources})")
+    return given
+
+
+def _apart(count: int, plain: bool, index: str) -> list[str]:
+    """Lines from the output i to where its taps begin."""
+    names, lengths = [*_of("p", count), "channel"], [*_of("outputs", count), "channels"]
+    lines = conv_axes.take_apart("i", names, lengths, "batch", index)
+    lines += [conv_axes.begin(k, plain, index) for k in range(count)]
+    return [*lines, f"base = {index}(batch * {conv_axes.product(_of('n', count), index)})"]
+
+
+def _picked(w: _Words, count: int, plain: bool, index: str) -> list[str]:
+    """Lines that take the element of tap `each`, if there is one."""
+    lines = conv_axes.take_apart("each", _of("j", count)[1:], _of("counts", count)[1:], "j0", index)
+    lines += [*conv_axes.pick(count, plain, index), "if there:"]
+    lines.append(f"    place = {conv_axes.flat(_of('r', count), _of('n', count), index)}")
+    return [*lines, *("    " + line for line in w.take())]
+
+
+@cache
+def _kernel(kind: str, dtype: np.dtype, routed: bool, count: int, plain: bool, shared: bool, index: str) -> Kernel:
+    """A thread an output, or several (`shared`)."""
+    w = _Words(kind, dtype, routed, index)
+    t = NAMES[dtype.name] if dtype.kind != "b" else "u8"
+    given = _parameters(t, routed, count, plain, shared, index)
+    apart = _indent(_apart(count, plain, index), 2)
     parts = [kind, "routed" if routed else "", t, f"{count}", "" if plain else "phases", "shared" if shared else ""]
     name = "window_" + "_".join(p for p in parts if p) + ("" if index == "uint32" else "_large")
     fields = dict(name=name, parameters=", ".join(p for p, _ in given), I=index, T=w.type, kind=kind)
     if shared:
-        picked = conv_axes.take_apart(
-            "each", [f"j{k}" for k in range(1, count)], [f"counts{k}" for k in range(1, count)], "j0", index
-        )
-        picked += conv_axes.pick(count, plain, index)
-        picked += ["if there:", f"    place = {conv_axes.flat(_of('r', count), _of('n', count), index)}"]
-        picked += ["    " + line for line in w.take()]
         body = _SHARED.format(
-            threads=THREADS, half=THREADS // 2, shared=_indent(w.shared(), 1), start=_indent(w.start(), 1),
-            apart=_indent(apart, 2), picked=_indent(picked, 3), put=_indent(w.put(), 1), merge=_indent(w.merge(), 3),
+            threads=THREADS, half=THREADS // 2, shared=_indent(w.shared(), 1), start=_indent(w.start(), 1), apart=apart,
+            picked=_indent(_picked(w, count, plain, index), 3), put=_indent(w.put(), 1), merge=_indent(w.merge(), 3),
             get=_indent(w.get(), 2), store=_indent(w.store(), 2), **fields,
         )  # fmt: skip
     else:
         loops = conv_axes.nest(count, plain, index, w.take())
         body = _THREAD.format(
-            apart=_indent(apart, 2), start=_indent(w.start(), 2), loops=_indent(loops, 2),
-            store=_indent(w.store(), 2), **fields,
-        )  # fmt: skip
+            apart=apart, start=_indent(w.start(), 2), loops=_indent(loops, 2), store=_indent(w.store(), 2), **fields
+        )
     text = sums.text(dtype) + "\n\n" if w.sum else ""
     text += quotient_text(index) + conv_axes.helpers(plain, index) + body.lstrip("\n")
     what = ", several threads an output" if shared else ""
@@ -248,7 +256,7 @@ def _lanes(taps: int, outputs: int, channels: int) -> int:
     """Threads for an output: a power of two, of sizes only, so that the order of a sum is always the same."""
     if taps < LONG or outputs >= ENOUGH:
         return 1
-    most = min(taps // 8, -(-2 * ENOUGH // outputs), THREADS // COALESCED if channels >= COALESCED else THREADS)
+    most = min(taps // SHARE, -(-2 * ENOUGH // outputs), THREADS // COALESCED if channels >= COALESCED else THREADS)
     return 1 << max(0, min(THREADS, most).bit_length() - 1)
 
 

@@ -1,0 +1,553 @@
+"""Arrays on devices: moving them, where new ones go, mixing, sharing with others, and what a device finds wrong."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import pickle
+import threading
+import warnings
+
+import null_driver
+import numpy as onp
+import pytest
+from cuda_emulated import DEVICE
+from processes import run
+
+import numbagrad as ng
+import numbagrad.numpy as np
+from numbagrad import config, lax, nn, ops, random
+from numbagrad.core.array import Array
+from numbagrad.core.device import default
+from numbagrad.kernels.cuda import interop
+from numbagrad.kernels.cuda.device import find
+from numbagrad.testing import tolerance
+
+V = onp.array([1.0, 2.0, 3.0])
+M = onp.arange(6.0).reshape(2, 3)
+
+
+def put(x):
+    return ng.device_put(x, DEVICE)
+
+
+def equal(x, want, device=DEVICE):
+    assert x.device == device, f"on {x.device}"
+    onp.testing.assert_array_equal(onp.asarray(x), want)
+
+
+# ------------------------------------------------------------------------------------------- device_put
+
+
+def test_devices():
+    assert ng.devices()[0] == "cpu" and DEVICE not in ng.devices()
+
+
+def test_pytrees():
+    tree = {"a": [1.0, onp.arange(3)], "b": (np.asarray(2.0), None)}
+    there = ng.device_put(tree, DEVICE)
+    equal(there["a"][1], [0, 1, 2])
+    assert [there["a"][0].device, there["b"][0].device, there["b"][1]] == [DEVICE, DEVICE, None]
+    back = ng.device_put(there, "cpu")
+    equal(back["a"][1], [0, 1, 2], "cpu")
+
+
+def test_without_a_device_arrays_stay():
+    assert ng.device_put(put(V)).device == DEVICE
+    assert ng.device_put(V).device == ng.device_put(np.asarray(V)).device == "cpu"
+
+
+def test_what_is_moved_is_a_copy():
+    host = V.copy()
+    moved = put(host), ng.device_put(host, "cpu")
+    host[:] = 9
+    for x in moved:
+        assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_derivative(order):
+    """There and back, differentiated again and again: gradients are where the arguments are."""
+
+    def f(x):
+        y = ng.device_put(x, DEVICE)
+        return np.sum(ng.device_put(y * y * put(V), "cpu") * x)
+
+    g = f
+    for _ in range(order):
+        g = ng.grad(lambda x, g=g: np.sum(g(x)))
+    for x in (np.asarray(V), onp.asarray(V)):
+        assert g(x).device == "cpu"
+        want = [3 * V * V**2, 6 * V * V, 6 * V][order - 1]
+        onp.testing.assert_allclose(onp.asarray(g(x)), want, **tolerance("float64"))
+
+
+def test_forward_mode():
+    out, t = ng.jvp(lambda x: ng.device_put(x * x, DEVICE), (np.asarray(V),), (np.ones(3),))
+    equal(out, V * V)
+    equal(t, 2 * V)
+
+
+def test_transforms_stay():
+    f = lambda x: np.sum(np.tanh(x) ** 2)
+    x, c = put(V), np.asarray(V)
+    for made, want in (
+        (ng.hessian(f)(x), ng.hessian(f)(c)),
+        (ng.jacrev(np.sin)(x), ng.jacrev(np.sin)(c)),
+        (ng.jacfwd(np.sin)(x), ng.jacfwd(np.sin)(c)),
+        (ng.hvp(f, x, x), ng.hvp(f, c, c)),
+        (ng.linearize(f, x)[1](x), ng.linearize(f, c)[1](c)),
+        (ng.grad(ng.checkpoint(f))(x), ng.grad(f)(c)),
+        (ng.value_and_grad(f)(x)[0], f(c)),
+        (ng.grad(lambda v: 1.0 * np.sum(V))(x), onp.zeros(3)),
+    ):
+        assert made.device == DEVICE
+        onp.testing.assert_allclose(onp.asarray(made), onp.asarray(want), **tolerance("float64"))
+
+
+BAD = ["cuda:7", "cuda", "tpu", "cuda:x"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_device_that_is_not_there(name):
+    if name in ng.devices() or (name == "cuda" and len(ng.devices()) > 1):
+        pytest.skip("it is there")
+    calls = {
+        "device_put": lambda: ng.device_put(V, name),
+        "to_device": lambda: np.asarray(V).to_device(name),
+        "zeros": lambda: np.zeros(3, device=name),
+        "asarray": lambda: np.asarray(V, device=name),
+        "default_device": lambda: ng.default_device(name),
+    }
+    for op, call in calls.items():
+        with pytest.raises(ng.DeviceError, match=f"^{op}: there is no .*: got .*; needed "):
+            call()
+    assert default() is None
+
+
+# ------------------------------------------------------------------------------------------- the array's side
+
+
+def test_methods():
+    x = np.asarray(M).to_device(DEVICE)
+    equal(x, M)
+    equal(x.to_device("cpu"), M, "cpu")
+    equal(x.astype("float32"), M.astype("float32"))
+    assert x.astype("int32", device="cpu").device == "cpu"
+    assert (float(x[1, 2]), int(x[0, 1]), x.item(5), bool(x[0, 0]), x[1].tolist()) == (5.0, 1, 5.0, False, [3, 4, 5])
+    assert repr(x[0]) == f"Array([0., 1., 2.], dtype=float64, device='{DEVICE}')"
+    assert str(x[0]) == "[0. 1. 2.]" and f"{x[0, 1]:.1f}" == "1.0"
+    assert onp.asarray(x).tolist() == M.tolist() and onp.asarray(x, onp.float32).dtype == onp.float32
+    for twin in (copy.copy(x), copy.deepcopy(x), x.copy()):
+        equal(twin, M)
+    out = onp.zeros_like(M)
+    onp.add(x, x, out=out)
+    assert out.tolist() == (2 * M).tolist()
+
+
+def test_assignment_writes_only_to_its_own():
+    x = put(V)
+    device = find(DEVICE)
+    before = device.counts
+    x[1] = 9.0
+    assert device.counts["allocate"] == before["allocate"] and device.counts["put"] == before["put"]
+    equal(x, [1, 9, 3])
+    y, part = Array(x._value), x[:2]
+    x[0] = 5.0
+    equal(x, [5, 9, 3])
+    equal(y, [1, 9, 3])
+    equal(part, [1, 9])
+    x[:2] = x[1:]
+    equal(x, [9, 3, 3])
+    z = np.zeros(4, device=DEVICE)
+    z[:] = [1, 2, 3, 4]
+    equal(z, [1, 2, 3, 4])
+    g = ng.grad(lambda v: np.sum(_assign(v)))(put(V))
+    equal(g, [0, 1, 1])
+
+
+def _assign(v):
+    v = v * 1.0
+    v[0] = 2.0
+    return v
+
+
+def test_pickle():
+    x = pickle.loads(pickle.dumps({"w": put(M.T)}))["w"]
+    equal(x, M.T)
+
+
+def test_pickle_of_a_device_that_is_not_there(monkeypatch):
+    text = pickle.dumps(put(V))
+    renamed = text.replace(DEVICE.encode(), b"cuda:12345678"[: len(DEVICE)])
+    with pytest.warns(UserWarning, match=r"there is no cuda:\d+.*The array is on the CPU now"):
+        equal(pickle.loads(renamed), V, "cpu")
+
+
+def test_block_until_ready():
+    x = put(V)
+    device = find(DEVICE)
+    before = device.counts["synchronize"]
+    assert x.block_until_ready() is x
+    tree = {"a": x, "b": np.asarray(V), "c": 3}
+    assert ng.block_until_ready(tree) is tree
+    assert device.counts["synchronize"] == before + 2
+
+
+WRONG = {
+    "x[i]": lambda x, i: x[i],
+    "x[i, i]": lambda x, i: x.reshape(1, 3)[i * 0, i],
+    "x.at": lambda x, i: x.at[i].add(1.0),
+    "take": lambda x, i: np.take(x, i),
+    "take_along_axis": lambda x, i: np.take_along_axis(x, i, 0),
+    "labels": lambda x, i: nn.softmax_cross_entropy_with_integer_labels(np.stack([x, x]), i),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_index_raises_at_the_next_wait(name):
+    found = WRONG[name](put(V), put(onp.array([0, 3])))
+    with pytest.raises(IndexError, match=rf"out of range \(found on {DEVICE}\)"):
+        ng.block_until_ready(found)
+    found.block_until_ready()  # once
+    ng.block_until_ready(WRONG[name](put(V), put(onp.array([0, 2]))))
+
+
+# ------------------------------------------------------------------------------------------- new arrays
+
+MAKERS = {
+    "asarray": lambda **k: np.asarray([1.0, 2.0], **k),
+    "array": lambda **k: np.array([[1, 2]], **k),
+    "zeros": lambda **k: np.zeros((2, 3), **k),
+    "ones": lambda **k: np.ones(3, "int32", **k),
+    "empty": lambda **k: np.empty(3, bool, **k),
+    "full": lambda **k: np.full((2, 2), 7.5, **k),
+    "full list": lambda **k: np.full((2, 2), [7, 8], **k),
+    "arange": lambda **k: np.arange(1.0, 9.0, 2.5, **k),
+    "linspace": lambda **k: np.linspace(0.0, 1.0, 5, **k),
+    "eye": lambda **k: np.eye(3, 4, 1, "float32", **k),
+    "tri": lambda **k: np.tri(3, 2, -1, **k),
+    "zeros_like": lambda **k: np.zeros_like(M, **k),
+    "full_like": lambda **k: np.full_like(M, 3, dtype=int, **k),
+}
+HOST = {  # no device= of their own
+    "sin": lambda: np.sin(2.0),
+    "add": lambda: np.add([1.0, 2.0], 3),
+    "sum": lambda: np.sum(M, 0),
+    "concatenate": lambda: np.concatenate([V, [1.0]]),
+    "where": lambda: np.where([True, False], 1.0, 2.0),
+    "take": lambda: np.take(M, [2, 0], 1),
+    "nonzero": lambda: np.nonzero([0, 3, 4])[0],
+    "indices": lambda: np.indices((2, 2)),
+    "tril_indices": lambda: np.tril_indices(3)[1],
+    "identity": lambda: np.identity(2),
+    "iota": lambda: lax.iota("int32", 4),
+    "key": lambda: random.key(3),
+    "normal": lambda: random.normal(random.key(3), (4,)),
+    "choice": lambda: random.choice(random.key(3), V, (2,)),
+    "segment_sum": lambda: ops.segment_sum(V, [0, 0, 1]),
+    "one_hot": lambda: nn.one_hot([0, 2], 3),
+    "device_put": lambda: ng.device_put(V),
+    "grad": lambda: ng.grad(lambda x: np.sum(x * x))(V),
+    "frombuffer": lambda: np.frombuffer(b"abcd", "uint8"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_creation(name):
+    make = MAKERS[name]
+    want = make()
+    for found in (make(device=DEVICE), _by_default(make)):
+        assert found.dtype == want.dtype
+        equal(found, onp.asarray(want))
+    assert want.device == "cpu"
+    with ng.default_device(DEVICE):
+        assert make(device="cpu").device == "cpu"
+
+
+def _by_default(make):
+    with ng.default_device(DEVICE):
+        return make()
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_host_data_alone(name):
+    want, found = HOST[name](), _by_default(HOST[name])
+    assert (want.device, found.device) == ("cpu", DEVICE)
+    onp.testing.assert_allclose(onp.asarray(found), onp.asarray(want), **tolerance(want.dtype))
+
+
+def test_like_stays_beside():
+    assert np.zeros_like(put(V)).device == np.full_like(put(V), 3).device == DEVICE
+    with ng.default_device(DEVICE):
+        assert np.ones_like(Array(V)).device == (Array(V) + V).device == np.concatenate([Array(V), V]).device == "cpu"
+
+
+def test_default_device_nests_and_is_a_setter():
+    before = threading.Thread(target=lambda: seen.append(np.zeros(1).device))
+    seen: list[str] = []
+    try:
+        with ng.default_device(DEVICE):
+            with ng.default_device("cpu"):
+                assert np.zeros(1).device == "cpu"
+            assert np.zeros(1).device == DEVICE
+            before.start()
+            before.join()
+        assert np.zeros(1).device == "cpu" and seen == ["cpu"]
+        ng.default_device(DEVICE)
+        other = threading.Thread(target=lambda: seen.append(np.zeros(1).device))
+        other.start()
+        other.join()
+        assert np.zeros(1).device == seen[1] == DEVICE
+        with pytest.raises(ZeroDivisionError), ng.default_device("cpu"):
+            1 / 0  # noqa: B018
+        assert np.zeros(1).device == DEVICE
+    finally:
+        ng.default_device()
+    assert np.zeros(1).device == "cpu"
+
+
+# ------------------------------------------------------------------------------------------- mixing
+
+
+def test_different_devices_are_refused():
+    x, c = put(V), np.asarray(V)
+    for call in (
+        lambda: x + c,
+        lambda: c * x,
+        lambda: x < c,
+        lambda: np.add(c, x),
+        lambda: np.where(True, x, c),
+        lambda: np.concatenate([x, c]),
+        lambda: x @ c,
+        lambda: c.at[0].set(x[0]),
+        lambda: np.stack([c, x]),
+        lambda: c[put(onp.array([0, 1]))],
+        lambda: c.at[put(onp.array([0, 1]))].set(1.0),
+        lambda: np.take(c, put(onp.array([0, 1]))),
+        lambda: ops.segment_sum(c, put(onp.array([0, 1, 1])), 2),
+        lambda: ng.grad(lambda v: np.sum(v * x))(c),
+        lambda: ng.grad(lambda v: np.sum(v * c))(x),
+        lambda: ng.jvp(lambda v: v * x, (c,), (c,)),
+        lambda: ng.grad(lambda v: ng.grad(lambda w: np.sum(w * v * x))(x).sum())(c),
+    ):
+        with pytest.raises(ng.DeviceError, match=r"on different devices: got .* and .*; needed one device. Move one"):
+            call()
+
+
+def test_single_numbers_of_the_cpu_go_along():
+    """As in PyTorch: an untraced one is passed to the kernel, a traced one is moved and gets its gradient."""
+    x, rate = put(V), np.asarray(2.0)
+    puts = find(DEVICE).counts["put"]
+    equal(x * rate, 2 * V)
+    equal(rate - x, 2 - V)
+    equal(np.where(x > rate, x, rate), [2, 2, 3])
+    assert find(DEVICE).counts["put"] == puts
+    for f in (lambda r: np.sum(x * r), lambda r: np.sum(np.add(r, x) * r), lambda r: np.sum(np.where(x > 1.5, r, x))):
+        got, want = ng.grad(f)(rate), ng.grad(lambda r, f=f: ng.device_put(f(put(r)), "cpu"))(rate)
+        assert got.device == "cpu" and float(got) == float(want)
+    with pytest.raises(ng.DeviceError):
+        np.asarray(V) * put(2.0)
+
+
+def test_host_data_is_taken_along():
+    x = put(V)
+    equal(x + V, 2 * V)
+    equal(V - x, 0 * V)
+    equal(x * [1, 2, 3], V * [1, 2, 3])
+    equal(onp.float64(2.0) * x, 2 * V)
+    equal(x[[0, 2]], V[[0, 2]])
+    equal(x[np.asarray([0, 2])], V[[0, 2]])
+    equal(x[np.asarray([True, False, True])], V[[0, 2]])
+    equal(x.at[np.asarray([0])].add(1.0), [2, 2, 3])
+    equal(ng.grad(lambda v: np.sum(v * V))(x), V)
+    lists = np.asarray([x, x])
+    equal(lists, onp.stack([V, V]))
+
+
+def test_nothing_is_asked_while_there_is_only_the_cpu():
+    found = run("import json, numbagrad.numpy as np, numbagrad as ng\nx = np.ones(3) + np.ones(3)\n"
+                "from numbagrad import config\nprint(json.dumps(list(config.OPENED)))")  # fmt: skip
+    assert found == []
+    assert DEVICE in config.OPENED or find(DEVICE)
+
+
+# ------------------------------------------------------------------------------------------- other libraries
+
+
+def test_dlpack_shares_the_emulated_device_s_memory():
+    x = put(M)
+    for view, strides in ((x, (24, 8)), (x.T, (8, 24)), (x[:, ::2], (24, 16))):
+        found = onp.from_dlpack(view)
+        assert found.strides == strides and found.tolist() == view.tolist()
+    assert onp.from_dlpack(put(onp.zeros((0, 3)))).shape == (0, 3)
+    assert onp.from_dlpack(put(onp.array(True))).dtype == bool
+    assert x.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+    assert onp.from_dlpack(x, copy=True).tolist() == M.tolist()
+
+
+def test_dlpack_keeps_the_memory_alive_and_lets_it_go():
+    alive = len(interop._alive)
+    x = put(V)
+    found = onp.from_dlpack(x)
+    capsule = x.__dlpack__()
+    assert len(interop._alive) == alive + 2
+    del x
+    assert found.tolist() == V.tolist()
+    del found, capsule
+    assert len(interop._alive) == alive
+
+
+def test_traced_arrays_are_not_exported():
+    for export in (lambda x: x.__dlpack__(), lambda x: onp.asarray(x), lambda x: pickle.dumps(x)):
+        with pytest.raises(ng.TracerConversionError):
+            ng.grad(lambda x, export=export: export(x) and x)(put(1.0))
+
+
+def test_no_cuda_array_interface_off_gpus():
+    assert not hasattr(put(V), "__cuda_array_interface__") and not hasattr(np.asarray(V), "__cuda_array_interface__")
+
+
+class FakeGPU:
+    """Stands for a GPU whose memory is the process's own: what interop says of it can be looked at."""
+
+    platform, name, number = "cuda", "cuda:0", 0
+
+    def synchronize(self):
+        self.waits = getattr(self, "waits", 0) + 1
+
+    def get(self, buffer):
+        array = (ctypes.c_double * buffer.size).from_address(buffer.address)
+        return onp.frombuffer(array, buffer.dtype).reshape(buffer.shape).copy()
+
+
+class Foreign:
+    """Another library's array."""
+
+    def __init__(self, x, **more):
+        self.x = x
+        self.__cuda_array_interface__ = {
+            "shape": x.shape, "typestr": x.dtype.str, "data": (x.ctypes.data, False), "version": 3,
+            "strides": None if x.flags.c_contiguous else x.strides, **more,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    device, waited = FakeGPU(), []
+    monkeypatch.setattr(interop, "find", lambda name: {"cuda:0": device}[name])
+    monkeypatch.setattr(interop, "_ordinal", lambda address: 0)
+    monkeypatch.setattr(interop, "_wait_for", waited.append)
+    device.waited = waited
+    return device
+
+
+def test_arrays_of_other_libraries_are_shared(gpu):
+    host = M.copy()
+    theirs = Foreign(host, stream=5)
+    for made in (np.asarray(theirs), np.array(theirs), ng.device_put(theirs), np.from_dlpack(theirs)):
+        assert made.device == "cuda:0" and made._value.address == host.ctypes.data and made._value.base is theirs
+    assert gpu.waited == [5] * 4
+    assert np.asarray(theirs).T._value.address == host.ctypes.data
+    assert np.asarray(Foreign(host.T))._value.strides == host.T.strides
+    assert np.asarray(theirs).tolist() == M.tolist()
+    equal(ng.device_put(theirs, "cpu"), M, "cpu")
+    with pytest.raises(TypeError, match="dtype is not supported"):
+        np.asarray(Foreign(host.astype(onp.longdouble)))
+    with pytest.raises(TypeError, match="masked"):
+        np.asarray(Foreign(host, mask=1))
+
+
+def test_arrays_are_shown_to_other_libraries(gpu):
+    host = M.copy()
+    x = np.asarray(Foreign(host))
+    shown = x.__cuda_array_interface__
+    assert shown == {"shape": (2, 3), "typestr": "<f8", "data": (host.ctypes.data, False), "strides": None,
+                     "version": 3, "stream": 1}  # fmt: skip
+    assert np.asarray(Foreign(host[:, ::2])).__cuda_array_interface__["strides"] == (24, 16)
+    assert x.__dlpack_device__() == (2, 0)
+    x.__dlpack__(stream=7)
+    assert gpu.waits == 1
+    for versioned, name in ((None, "dltensor"), ((1, 0), "dltensor_versioned")):
+        capsule = x.__dlpack__(stream=1, max_version=versioned)
+        assert f'"{name}"' in repr(capsule)
+    assert gpu.waits == 1
+    assert onp.from_dlpack(x, device="cpu", copy=True).tolist() == M.tolist()
+
+
+def test_foreign_memory_is_neither_written_to_nor_freed(gpu):
+    host = V.copy()
+    made = np.asarray(Foreign(host))
+    assert made._value.lent == 0
+    from numbagrad.numpy.indexing import _set_on_device
+
+    assert not _set_on_device(made._value, 0, 5.0)
+    del made
+    assert host.tolist() == V.tolist()
+
+
+def test_sharing_through_the_driver_s_packages():
+    """The same on a driver that does nothing, whose memory is the process's own: cuda.core reads and waits."""
+    found = null_driver.run("""
+        without_compiling()
+        from numbagrad.kernels.cuda import interop
+
+        class Interface:
+            def __init__(self, x, **more): self.__cuda_array_interface__ = {**x.__cuda_array_interface__, **more}
+
+        class DLPack:
+            def __init__(self, x): self.x = x
+            def __dlpack__(self, **options): return self.x.__dlpack__(**options)
+            def __dlpack_device__(self): return self.x.__dlpack_device__()
+
+        x = on_gpu([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        made = [np.asarray(Interface(x)), np.from_dlpack(DLPack(x)), np.asarray(DLPack(x.T))]
+        same = [m._value.address == x._value.address for m in made]
+        strides, alive = made[2]._value.strides, len(interop._alive)
+        empty = np.asarray(Interface(on_gpu(onp.zeros((0, 3))))).shape
+        flags = np.from_dlpack(DLPack(on_gpu([True, False]))).tolist()
+        values = [m.tolist() for m in made[:2]]
+        del made
+        before = counts()["waits"]
+        np.asarray(Interface(x, stream=2))
+        waits = counts()["waits"] - before
+        answer([same, strides, alive, len(interop._alive), empty, flags, waits, values])
+    """)
+    values = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert found == [[True] * 3, [8, 24], 2, 0, [0, 3], [True, False], 1, [values, values]]
+
+
+# ------------------------------------------------------------------------------------------- no waiting
+
+
+def test_a_training_step_does_not_wait():
+    """Nothing is read back from the device, but for the loss that the user asks for."""
+    from numbagrad import optim
+
+    params = put({"w": M * 0.1, "b": onp.zeros(3)})
+    x, labels = put(onp.ones((4, 2))), put(onp.array([0, 1, 2, 1]))
+    optimizer = optim.adam(optim.cosine_decay(1e-2, 10))
+
+    def loss(p, x, labels):
+        scores = nn.relu(x @ p["w"] + p["b"])
+        return np.mean(nn.softmax_cross_entropy_with_integer_labels(scores, labels))
+
+    state = optimizer.init(params)
+    device = find(DEVICE)
+    before = device.counts
+    value = None
+    for _ in range(2):
+        value, grads = ng.value_and_grad(loss)(params, x[np.asarray([3, 1, 0, 2])], labels)
+        params, state = optimizer.update(grads, state, params)
+    after = device.counts
+    assert (after["get"], after["synchronize"]) == (before["get"], before["synchronize"])
+    assert params["w"].device == state.mean["w"].device == value.device == DEVICE
+    assert float(value) > 0 and device.counts["get"] == before["get"] + 1
+
+
+def test_no_warnings_at_import():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ng.device_put(V, DEVICE)
