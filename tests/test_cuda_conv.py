@@ -1,6 +1,7 @@
 """CUDA convolutions against plain NumPy: any geometry, every kernel, splitting, absorbing zeros, and what is chosen."""
 
 import math
+import re
 
 import numpy as onp
 import pytest
@@ -318,3 +319,24 @@ def test_what_is_chosen():
     huge = plan("conv", (1 << 10, 64, 256, 256), (64, 64, 3, 3), padding=pads)
     assert huge.kernel.name.endswith("_large")
     assert math.prod(huge.shape) >= 1 << 31
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_machine_code_of_tiles(arch):
+    """Sums stay in registers, tiles are read four numbers at a time. The registry's samples are too small for them."""
+    pytest.importorskip("numba_cuda", reason="compiling for GPUs needs numba-cuda")
+    pytest.importorskip("cuda.core", reason="compiling for GPUs needs cuda-core")
+    from numbagrad.kernels.cuda import conv_tile, cubin
+
+    single = onp.dtype(onp.float32)
+    made = [conv_tile.tile_kernel(TILES[4][0], single, True, 2, weight, "uint32") for weight in (False, True)]
+    made.append(conv_tile.tile_kernel(TILES[16][0], onp.dtype(complex), False, 2, True, "uint32"))
+    for kernel in made:
+        _, _, log = cubin.build(kernel, arch)
+        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log, kernel
+        assert int(re.search(r"Used (\d+) registers", log)[1]) <= 128, kernel
+        text, _ = cubin.ptx(kernel, arch)
+        if kernel.signature[0] == "f32*":
+            assert ".f64" not in text, kernel
+            assert "ld.shared.v4.f32" in text, kernel

@@ -145,28 +145,32 @@ def test_scatter(name, dtype):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("width", [1, 2, 5, 33])
 def test_runs(kind, width):
-    """Runs within a chunk, over chunks, over blocks and over levels."""
+    """Runs within a chunk, over chunks, over blocks and over levels.
+
+    Of float64: parts of a row that are added one by one would come out otherwise in the opposite order of threads.
+    """
     rows, count = 37, 5000 if width == 1 else 1500
-    i, x = rows_of(kind, count, rows), numbers("int32", (count, width))
-    want = onp.zeros((rows, width), onp.int32)
+    i, x = rows_of(kind, count, rows), numbers("float64", (count, width))
+    want = onp.zeros((rows, width))
     kept = (i >= 0) & (i < rows)
     onp.add.at(want, i[kept], x[kept])
     found = index.scatter_add(device.zeros((rows, width), x.dtype), device.put(i), device.put(x), mode="drop")
-    compare(found, want)
+    compare(found, want, 4)
     moved = onp.where(i < 0, -1, i) * 1000  # more rows than updates
     large = device.zeros((37000, width), x.dtype)
     assert index.scatter_add_into(large, device.put(moved), device.put(x), mode="drop") is large
-    compare(onp.asarray(large)[::1000], want)
-    assert not (onp.asarray(large).sum() - want.sum())
+    large = onp.asarray(large)
+    compare(large[::1000], want, 4)
+    assert onp.count_nonzero(large) == onp.count_nonzero(large[::1000])
 
 
 @pytest.mark.parametrize("kind", ["even", "one", "halves"])
 def test_many_levels(kind, monkeypatch):
     """Blocks of two lanes: five levels."""
     monkeypatch.setattr(runs, "COLUMNS", 128)
-    x, i = numbers("int64", (3000, 200)), rows_of(kind, 3000, 9)
+    x, i = numbers("float64", (3000, 200)), rows_of(kind, 3000, 9)
     got, n = launches(segment.segment_sum, device.put(x), device.put(i), segments=9)
-    compare(got, cpu_segment.segment_sum(x, i, segments=9))
+    compare(got, cpu_segment.segment_sum(x, i, segments=9), 8)
     assert n > 2 + 4
 
 

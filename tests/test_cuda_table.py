@@ -16,14 +16,11 @@ from numbagrad.core.array import Array
 from numbagrad.core.registry import PRIMITIVES
 from numbagrad.testing import tolerance
 
-NEEDS_LIBRARY = {"fourier"}  # cuFFT
-
 
 def params(cases):
     return [
         pytest.param(c, id=f"{k}-{c.primitive}", marks=pytest.mark.xdist_group(f"cuda_{c.primitive}"))
         for k, c in enumerate(cases)
-        if c.primitive not in NEEDS_LIBRARY
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.registry import Linear, Primitive, Routed, zeros
+from numbagrad.core.registry import Linear, Primitive, Routed, beside, zeros
 from numbagrad.core.reverse import scattered
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert, op
@@ -45,9 +45,7 @@ scatter_add = Linear(
 )
 
 # Not an operation: reverse mode runs it on buffers of its own.
-scatter_add_into = Primitive(
-    "scatter_add_into", "index:scatter_add_into", doc="Rows added into the target itself."
-)
+scatter_add_into = Primitive("scatter_add_into", "index:scatter_add_into", doc="Rows added into the target itself.")
 
 
 def _rows(g: Any, index: Any, mode: str) -> Any:
@@ -100,7 +98,7 @@ def _set_transpose(route: Any, g: Any, target: Any, index: Any, updates: Any, *,
     count = int(np.prod(index.shape))
     nothing = zeros((count, *target.shape[1:]), g.dtype)
     won = select(_column(kept, target), np.zeros((), g.dtype), g)
-    g_updates = scatter_add(nothing, winner, won, mode="clip") if count else nothing
+    g_updates = scatter_add(nothing, winner, won, mode="clip") if count else beside(nothing, g)
     return g_target, None, reshape_to(g_updates, updates.shape)
 
 

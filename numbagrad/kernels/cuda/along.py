@@ -70,13 +70,19 @@ def {name}(out, index, x, n, group, group_m, group_s, after, after_m, after_s, s
 @cache
 def _kernel(name: str, template: str, dtype: np.dtype, index: np.dtype, i: str) -> Kernel:
     t, k = NAMES[dtype.name], NAMES[index.name]
-    add = template is _ADD
-    names = dict(name=f"{name}_{t}" + ("" if i == "uint32" else "_large"), T=dtype.name, I=i, threads=THREADS)
-    names |= dict(quotient=quotient_text(i), imports=imports(dtype.name, i))
-    names["sum"] = "out[at] | x[q]" if name == "or_along" else "out[at] + x[q]"
+    full = f"{name}_{t}" + ("" if i == "uint32" else "_large")
+    text = template.format(
+        name=full,
+        T=dtype.name,
+        I=i,
+        threads=THREADS,
+        quotient=quotient_text(i),
+        imports=imports(dtype.name, i),
+        sum="out[at] | x[q]" if name == "or_along" else "out[at] + x[q]",
+    )
     pointers = [f"{t}*", f"{k}*", f"{t}*"]
-    numbers = [short(i), *division_types(i), *division_types(i), *[short(i)] * (3 if add else 1)]
-    return kernel(names["name"], template.format(**names), [*pointers, *numbers])
+    counts = [short(i)] * (3 if template is _ADD else 1)
+    return kernel(full, text, [*pointers, short(i), *division_types(i), *division_types(i), *counts])
 
 
 def _moved_as(dtype: np.dtype) -> np.dtype:

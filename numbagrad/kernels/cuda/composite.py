@@ -9,4 +9,4 @@ from numbagrad.kernels.cuda.reduce_text import exponential_state
 
 def logsumexp(x: Buffer, *, axes: tuple[int, ...]) -> Buffer:
     """log of the sum of exponentials over axes; an empty sum is -inf."""
-    return reduce.by_state("logsumexp", x, axes, lambda: exponential_state(x.dtype))
+    return reduce.by_state("logsumexp", x, axes, None, exponential_state, x.dtype)

@@ -8,7 +8,8 @@ Many products for few results are cut into parts, which a second launch adds in 
 only. Zeros of the operands `absorbs` are absorbing: a kernel computes what is not finite again, without them.
 """
 
-# Checklist of docs/design/cuda.md: all 15 hold; no atomics; 0 spills, registers of tiles <= 128 (sm_80 and sm_90).
+# Checklist of docs/design/cuda.md: all 15 hold; no atomics, no spills; registers (sm_80, sm_90): tiles <= 123, others
+# <= 44; int64 twins <= 197, with which one block of 256 threads still fits on a multiprocessor.
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks
 from numbagrad.kernels.cuda.places import division
 
 Shape = tuple[int, ...]
-FEW_TARGETS = 4  # target channels of a group below which most of a tile would be idle
+FEW_TARGETS = 8  # target channels of a group below which most of a tile would be idle
 FEW, SHORT = 1 << 20, 1024  # products of all results, and of one, up to which a thread a result is as fast
 IDLE = 1 / 8  # part of a tile of weights that is used, below which threads share results instead
 FULL = 528  # blocks of 256 threads that keep an H200 busy: four for each multiprocessor

@@ -36,6 +36,7 @@ class Device:
         self._counts = {"allocate": 0, "put": 0, "get": 0, "synchronize": 0}
         self._faults: Buffer | None = None
         self._fault_slots: dict[str, int] = {}
+        self._fault_words: dict[str, Buffer] = {}
         self._suspects: set[str] = set()  # operations since the last look that may have met a wrong index
 
     @property
@@ -148,11 +149,14 @@ class Device:
 
     def fault(self, op: str) -> Buffer:
         """A word that a kernel sets to 1 where it meets an index out of range."""
-        if self._faults is None:
-            self._faults = self.full((FAULTS,), 0, np.dtype(np.int64))
-        slot = self._fault_slots.setdefault(op, len(self._fault_slots))
         self._suspects.add(op)
-        return self._faults.view((1,), (8,), 8 * slot)
+        found = self._fault_words.get(op)
+        if found is None:
+            if self._faults is None:
+                self._faults = self.full((FAULTS,), 0, np.dtype(np.int64))
+            slot = self._fault_slots.setdefault(op, len(self._fault_slots))
+            found = self._fault_words[op] = self._faults.view((1,), None, 8 * slot)
+        return found
 
     def _check_faults(self) -> None:
         if not self._suspects:
@@ -165,6 +169,7 @@ class Device:
         wrong = [op for op in suspects if host[self._fault_slots[op]]]
         if wrong:
             self._faults = None
+            self._fault_words.clear()
             step = "The result of that call is not to be used. On the CPU the same call says which index."
             raise IndexError(
                 message(

@@ -46,8 +46,8 @@ class Plan(NamedTuple):
     order: tuple[int, ...] | None  # axes in which to copy the operand first; None: its memory is one run
     halves: bool  # complex numbers are summed as twice as many real ones
     steps: Sequence[Step]
-    target: np.dtype
-    back: tuple[int, ...] | None  # axes of the result, where it is not in order
+    back: tuple[int, ...] | None = None  # axes of the result, where it is not in order
+    simple: bool = False  # one launch, and nothing else to do
 
 
 def _power(n: int) -> int:
@@ -158,9 +158,9 @@ def _is_run(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool
     return True
 
 
-def plan(s: State, x: Buffer, axes: Sequence[int], halves: bool = False, states: bool = False) -> Plan:
+def plan(s: State, x: Buffer, axes: Sequence[int], halves: bool) -> Plan:
     """How to reduce an operand: in the order of its memory, so that a transposed one needs no copy."""
-    ndim, target = x.ndim, s.target
+    ndim = x.ndim
     order = list(range(ndim))
     if not x.flat:
         strides = x.strides
@@ -170,13 +170,12 @@ def plan(s: State, x: Buffer, axes: Sequence[int], halves: bool = False, states:
     run = x.flat or _is_run([x.shape[a] for a in order], [x.strides[a] for a in order], x.itemsize)
     kept = [a for a in order if a not in axes]
     groups = [(a in axes, x.shape[a]) for a in order]
-    outs = None
-    if not states:
-        shape = tuple(x.shape[a] for a in kept)
-        outs = [(((*shape, 2) if halves else shape), target)]
+    shape = tuple(x.shape[a] for a in kept)
+    outs = [((*shape, 2) if halves else shape, s.target)]
     made = steps(s, [*groups, (False, 2)] if halves else groups, outs)
     back = None if kept == sorted(kept) else tuple(kept.index(a) for a in sorted(kept))
-    return Plan(None if run else tuple(order), halves, made, target, back)
+    simple = run and not halves and back is None and len(made) == 1
+    return Plan(None if run else tuple(order), halves, made, back, simple)
 
 
 def half_of(dtype: np.dtype) -> np.dtype:
@@ -215,22 +214,30 @@ _plans: dict[Any, Plan] = {}
 
 
 def by_state(
-    name: str, x: Buffer, axes: tuple[int, ...], make: Callable[[], State], target: np.dtype | None = None
+    name: str, x: Buffer, axes: tuple[int, ...], target: np.dtype | None, make: Callable[..., State], *given: Any
 ) -> Buffer:
-    """Reduce any axes of a buffer of any layout by the state that `make` gives; `name` and the types stand for it.
+    """Reduce any axes of a buffer of any layout by the state `make(*given)`, for which name, types and target stand.
 
     The result has the remaining axes in their order. A state of real numbers sums complex ones by halves.
     """
     key = name, x.shape, None if x.flat else x.strides, x.dtype, axes, target
     found = _plans.get(key)
     if found is None:
-        made = make()
+        made = make(*given)
         shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
         if 0 in shape:
             return x.device.empty(shape, made.target if target is None else target)
         if len(_plans) >= PLANS:
             _plans.clear()
         found = _plans[key] = plan(made, x, axes, x.dtype.kind == "c" and made.operands[0].kind != "c")
+    if found.simple:
+        kernel, grid, block, outs, numbers, width = found.steps[0]
+        out = x.device.empty(*outs[0])
+        if width:
+            x.device.launch(kernel, grid, block, x, out, *numbers, x.address // x.dtype.itemsize % width)
+        else:
+            x.device.launch(kernel, grid, block, x, out, *numbers)
+        return out
     (out,) = run(found, x)
     if found.halves:
         out = _retyped(out, out.shape[:-1], np.dtype(f"complex{16 * out.itemsize}"), out.size // 2)
@@ -240,14 +247,14 @@ def by_state(
     return out
 
 
+def _monoid_state(monoid: Monoid, source: np.dtype, target: np.dtype) -> State:
+    halves = monoid is SUM and source.kind == "c"
+    return state(monoid, half_of(source), half_of(target)) if halves else state(monoid, source, target)
+
+
 def reduce(monoid: Monoid, x: Buffer, axes: tuple[int, ...], target: np.dtype) -> Buffer:
     """Reduce any axes of a buffer of any layout; the result has the remaining axes in their order."""
-
-    def make() -> State:
-        halves = monoid is SUM and x.dtype.kind == "c"
-        return state(monoid, half_of(x.dtype), half_of(target)) if halves else state(monoid, x.dtype, target)
-
-    return by_state(monoid.name, x, axes, make, target)
+    return by_state(monoid.name, x, axes, target, _monoid_state, monoid, x.dtype, target)
 
 
 def reduce_rows(monoid: Monoid, x: Buffer, target: np.dtype | None = None) -> Buffer:
@@ -259,7 +266,8 @@ def _reducer(monoid: Monoid) -> Callable[..., Buffer]:
     logical = monoid in (ANY, ALL)
 
     def kernel(x: Buffer, *, axes: tuple[int, ...], dtype: np.dtype | None = None) -> Buffer:
-        return reduce(monoid, x, axes, BOOL if logical else x.dtype if dtype is None else dtype)
+        target = BOOL if logical else x.dtype if dtype is None else dtype
+        return by_state(monoid.name, x, axes, target, _monoid_state, monoid, x.dtype, target)
 
     kernel.__name__ = f"reduce_{monoid.name}"
     return kernel
@@ -270,11 +278,15 @@ reduce_max, reduce_min = _reducer(MAX), _reducer(MIN)
 reduce_any, reduce_all = _reducer(ANY), _reducer(ALL)
 
 
+def _arg_state(monoid: Monoid, x: Buffer) -> State:
+    return arg_state(monoid, x.dtype, index_type(x.size))
+
+
 def _arg_reducer(monoid: Monoid) -> Callable[..., Buffer]:
     name = f"arg{monoid.name}"
 
     def kernel(x: Buffer, *, axis: int) -> Buffer:
-        return by_state(name, x, (axis,), lambda: arg_state(monoid, x.dtype, index_type(x.size)))
+        return by_state(name, x, (axis,), None, _arg_state, monoid, x)
 
     kernel.__name__ = name
     return kernel

@@ -5,7 +5,7 @@ an earlier launch, and write results or states, so that a long reduction is cut 
 are not neighbours are taken one after the other.
 """
 
-# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 40 (sm_90, float32), <= 56 (float64).
+# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 32 (sm_90, float32), <= 54 (float64, large sizes).
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def {name}({pointers}, tasks, n, pieces, size, lane_bits{shift}):
 """
 
 _COLUMNS = """@cuda.jit
-def {name}({pointers}, total_count, n, inner, pieces, size):
+def {name}({pointers}, results, n, inner, pieces, size):
 {shared}
     column, lane = uint32(cuda.threadIdx.x), uint32(cuda.threadIdx.y)
     across, lanes = uint32(cuda.blockDim.x), uint32(cuda.blockDim.y)
@@ -252,7 +252,7 @@ def {name}({pointers}, total_count, n, inner, pieces, size):
     outer = {I}(at // inner)
     place = {I}(at - {I}(outer * inner))
 {start}
-    if at < total_count:
+    if at < results:
         first = {I}(piece * size)
         last = {I}(first + {I}(min({I}(n - first), size)))
         r = {I}(first + lane)
@@ -277,7 +277,7 @@ def {name}({pointers}, total_count, n, inner, pieces, size):
                 {state} = merge({state}, {from_shared})
 {to_shared_deeper}
             d = uint32(d >> 1)
-    if lane == 0 and at < total_count:
+    if lane == 0 and at < results:
         task = {I}({I}({I}({I}(outer * pieces) + piece) * inner) + place)
 {write}
 """
@@ -399,7 +399,7 @@ def reduction(s: State, columns: bool, from_states: bool, to_states: bool, index
         fields["loop"] = _indent(_row_loop(reading, index), 8)
     code = (_COLUMNS if columns else _ROWS).format(**fields)
     head = _HEADER.format(
-        name=s.name,
+        name=s.name.split("_")[0],
         operands=", ".join(d.name for d in s.operands),
         target=s.target.name,
         form="the middle axis of (outer, n, inner)" if columns else "the last axis of (rows, n)",

@@ -5,7 +5,7 @@ own elements again. A longer one is reduced to what the whole row shares (reduce
 and then written by as many blocks as it takes.
 """
 
-# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 40 (sm_90, float32), <= 48 (float64).
+# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 32 (sm_90, float32), <= 68 (float64).
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def times(a, b):
 _X, _Y, _XY = ("x",), ("y",), ("x", "y")
 FORMS = {
     "softmax": Form(
-        _X, _X, _X, (), "math.exp(d)", "c = {T}(0) if {total} == {T}(0) else {T}(1) / {total}", "x * c",
+        _X, _X, _X, (), "math.exp(v)", "c = {T}(0) if {total} == {T}(0) else {T}(1) / {total}", "x * c",
         "e", "math.exp(shifted(x, m)) * c",
     ),
     "log_softmax": Form(
-        _X, _X, _X, (), "math.exp(d)", "c = {T}(0) if s0 == {T}(0) else {log}", "x - c", "d", "shifted(x, m) - c"
+        _X, _X, _X, (), "math.exp(v)", "c = {T}(0) if s0 == {T}(0) else {log}", "x - c", "v", "shifted(x, m) - c"
     ),
     "softmax_pull": Form(_XY, _XY, _XY, (), "times(x, y)", "c = {total}", "times({T}(x - c), y)"),
     "log_softmax_push": Form(_XY, _XY, _X, (), "times(x, math.exp(y))", "c = {total}", "x - c"),
@@ -120,7 +120,7 @@ def {name}({pointers}, out, tasks, n, lane_bits):
 _MIDDLE = """{meet}
     i, slot = lane, thread
     while i < stop:
-        d = shifted(cache_x[slot], m)
+        v = shifted(cache_x[slot], m)
         e = {term}
         cache_x[slot] = {kept}
         {add_e}
@@ -219,7 +219,7 @@ class _Texts:
     """What both kernels of an operation have in common."""
 
     def __init__(self, name: str, dtype: np.dtype) -> None:
-        self.form, self.t, self.sum = FORMS[name], dtype.name, _sum(dtype)
+        self.name, self.form, self.t, self.sum = name, FORMS[name], dtype.name, _sum(dtype)
         self.values = dict(T=self.t, total=self.sum.total, log=self.sum.log)
         self.functions = self.sum.functions + "\n\n" + (_SHIFTED if self.form.kept else _PRODUCT).format(T=self.t)
         self.common = self.form.shared.format(**self.values)
@@ -234,7 +234,7 @@ class _Texts:
 
     def finished(self, name: str, rest: str, code: str, signature: list[str]) -> Kernel:
         lines = imports(self.functions + code)
-        head = _HEADER.format(name=name, T=self.t, rest=rest, imports=lines, functions=self.functions)
+        head = _HEADER.format(name=self.name, T=self.t, rest=rest, imports=lines, functions=self.functions)
         return kernel(name, head + code, signature)
 
 
@@ -275,7 +275,7 @@ def fit_kernel(name: str, dtype: np.dtype, threads: int, index: str) -> Kernel:
         threads_4=4 * threads,
     )
     pointers = [f"{NAMES[t]}*"] * (len(form.operands) + 1)
-    return texts.finished(full, "", code, [*pointers, *[short(index)] * 2, "u32"])
+    return texts.finished(full, f", in blocks of {threads} threads", code, [*pointers, *[short(index)] * 2, "u32"])
 
 
 @cache
@@ -304,7 +304,7 @@ def long_kernel(name: str, dtype: np.dtype, index: str) -> Kernel:
         threads_4=4 * THREADS,
     )
     pointers = [f"{NAMES[t]}*"] * (len(operands) + len(stats) + 1)
-    return texts.finished(full, ", long ones", code, [*pointers, *[short(index)] * 3])
+    return texts.finished(full, ", a piece of a long one a block", code, [*pointers, *[short(index)] * 3])
 
 
 def long_state(name: str, dtype: np.dtype) -> State:
@@ -347,7 +347,7 @@ def _plan(name: str, shape: tuple[int, ...], dtype: np.dtype) -> _Plan:
             return _Plan(fit_kernel(name, dtype, threads, index), grid, threads, numbers, None)
     steps = reduce.steps(long_state(name, dtype), [(False, rows), (True, n)], None)
     pieces = -(-n // PIECE)
-    plan = reduce.Plan(None, False, steps, dtype, None)
+    plan = reduce.Plan(None, False, steps)
     return _Plan(long_kernel(name, dtype, index), rows * pieces, THREADS, (n, pieces, PIECE), plan)
 
 

@@ -1,4 +1,4 @@
-"""Texts of the kernels that combine rows, see runs.py: for few updates, for tiles of sorted ones, and for the last ones.
+"""Texts of the kernels that combine rows, see runs.py: few updates, tiles of sorted ones, and the last of each row.
 
 At level 0 a tile's updates are named by `order`; later levels go on with what the blocks before have left, in place.
 """

@@ -18,6 +18,7 @@ from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, k
 from numbagrad.kernels.cuda.places import division, division_types, imports, pick_text, quotient_text, resolve
 from numbagrad.kernels.cuda.runs import Runs, width_of
 from numbagrad.kernels.cuda.runs_text import bare, neutral
+from numbagrad.kernels.cuda.scan import cumsum
 from numbagrad.kernels.cuda.sort import argsort
 from numbagrad.scalar.render import NAMES
 
@@ -220,8 +221,6 @@ def segment_tree(ids: Buffer, *, segments: int, mode: str, sizes: tuple[int, ...
     counts = device.empty((levels, segments), INT)
     found = _counts_kernel(rows.dtype)
     device.launch(found, blocks(segments), THREADS, rows, order, counts, n, segments, levels)
-    from numbagrad.kernels.cuda.scan import cumsum
-
     ends = cumsum(counts, axis=1, reverse=False)
     out = device.empty((2 * sum(sizes[:-1]) + sizes[-1],), INT)
     one, at = n, 0

@@ -5,7 +5,8 @@ axis. Long windows with few outputs: several threads share one's taps and merge 
 with the roles of positions and sources exchanged, so there is nothing to add atomically.
 """
 
-# Checklist of docs/design/cuda.md: all 15 hold; no atomics, 4 KB of shared memory; registers <= 48 (sm_90, float32).
+# Checklist of docs/design/cuda.md: all 15 hold; no atomics; shared memory <= 8 KB (16 for complex128); registers <= 30,
+# of the int64 twins <= 64 (sm_80, sm_90).
 
 from __future__ import annotations
 
