@@ -23,6 +23,9 @@ CHUNK_ELEMENTS = 1 << 15
 POOL_MIN_BYTES = 1 << 20
 POOL_MAX_BYTES = 1 << 30  # kept for reuse in total
 
+# Whether cuBLAS may round the operands of float32 products to 10 bits of mantissa, to use tensor cores.
+TF32 = False
+
 # Devices in use besides the CPU, by name. While there are none, nothing asks where an operand is.
 OPENED: dict[str, Any] = {}
 

@@ -131,7 +131,7 @@ DOUBLE = {
     "random_poisson": "the rejection test is that of the CPU's stream",
 }
 # Registers a thread may use: 64 let 1024 threads of a multiprocessor's 65536 registers run, register tiles need more.
-REGISTERS = {"gemm": 128, "conv": 128}
+REGISTERS = {"gemm": 128, "conv": 128, "sort": 72, "cumlogsumexp": 72, "random_poisson": 72, "random_gamma": 72}
 MOST_REGISTERS = 64
 
 

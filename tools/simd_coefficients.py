@@ -1,8 +1,8 @@
 """Fit the polynomials of numbagrad/scalar/simd and write them to its coefficients.py.
 
-    python tools/simd_coefficients.py            print every fit with its largest weighted error
-    python tools/simd_coefficients.py NAME...    only those
-    python tools/simd_coefficients.py --write    all, and write coefficients.py
+python tools/simd_coefficients.py            print every fit with its largest weighted error
+python tools/simd_coefficients.py NAME...    only those
+python tools/simd_coefficients.py --write    all, and write coefficients.py
 """
 
 import math
@@ -117,8 +117,15 @@ FITS = {
     "ATANH_F64": (log_atanh, square, 1e-12, 0.0755, 8, F8, 3),
     "LOG2_D32": (root(lambda s: 2 * mp.atanh(s) / s / mp.log(2)), lambda z: 1, 1e-12, 0.0295, 5, F8, 3),
     "EXP2_D32": (lambda r: mp.mpf(2) ** r, lambda r: 1, -0.5, 0.5, 7, F8, 3),
-    "POW_F64": (root(lambda s: ((mp.atanh(s) - s) / s**3 * 2 - mp.mpf(2) / 3) / s**2), lambda z: z * z,
-                1e-12, 0.0295, 7, F8, 3),
+    "POW_F64": (
+        root(lambda s: ((mp.atanh(s) - s) / s**3 * 2 - mp.mpf(2) / 3) / s**2),
+        lambda z: z * z,
+        1e-12,
+        0.0295,
+        7,
+        F8,
+        3,
+    ),
     "ERF_F32": (root(lambda x: mp.erf(x) / x - 1), lambda z: 1, 1e-12, 0.8465, 6, F4, 9),
     "LOG_ERFC_F32": (lambda a: mp.log(mp.erfc(a)), mp.erfc, 0.9, 4.01, 7, F4, 9),
     "ERF_F64": (root(lambda x: mp.erf(x) / x - 1), lambda z: 1, 1e-12, 1.001, 12, F8, 3),
@@ -169,7 +176,7 @@ def main(arguments):
         lines.append(")")
     with mp.workdps(420):  # 1280 bits of 1/(2 pi), for the reduction of float64 arguments
         digits = f"{int(mp.floor(mp.ldexp(1 / (2 * mp.pi), 1280))):0320x}"
-    digits = [f'    "{digits[i:i + 80]}"' for i in range(0, 320, 80)]
+    digits = [f'    "{digits[i : i + 80]}"' for i in range(0, 320, 80)]
     lines += ["INVERSE_TURN = int(", *digits, "    , 16)"]
     if "--write" in arguments:
         OUTPUT.write_text("\n".join(lines) + "\n")

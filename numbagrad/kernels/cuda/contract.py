@@ -48,7 +48,9 @@ def dot_general(
     if plan.y_order is not None:
         y = copied(y.view(*_ordered(y.shape, y.strides, plan.y_order)))
     if plan.library is not None and cublas.usable(device):
-        cublas.product(device, x, y, out, plan)
+        cublas.product(device, x, y, out, plan.library)
+        if plan.mend is not None:
+            device.launch(plan.mend, blocks(out.size), THREADS, x, y, out, out, *plan.mend_arguments)
         return out
     if plan.last is None:
         device.launch(plan.kernel, plan.grid, plan.block, x, y, out, *plan.arguments)
@@ -77,6 +79,8 @@ class Plan:
     last_grid: int
     last_arguments: tuple[int, ...]
     library: cublas.Call | None
+    mend: Kernel | None
+    mend_arguments: tuple[int, ...]
 
 
 def _ordered(shape: Sequence[int], strides: Sequence[int], order: Axes) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -162,7 +166,7 @@ def _plan(
     plan = Plan()
     plan.dtype = np.result_type(x_dtype, y_dtype)
     plan.acc = accumulator(plan.dtype)
-    plan.last = plan.library = None
+    plan.last = plan.library = plan.mend = None
     x = _Side(x_dtype, x_shape, x_strides, batch[0], contract[0])
     y = _Side(y_dtype, y_shape, y_strides, batch[1], contract[1])
     lengths = [[side.shape[k] for k in axes] for side, axes in ((x, x.batch), (x, x.free), (y, y.free))]
@@ -180,7 +184,12 @@ def _plan(
     else:
         _by_tiles(plan, problem, types, mask, tile)
     if x_dtype == y_dtype:
-        plan.library = cublas.call(problem, plan.dtype, mask)
+        plan.library = cublas.call(problem, plan.dtype)
+    if plan.library is not None and mask:
+        # the "sum" of one piece, which takes results that are not finite again
+        index = index_type(*problem.reach, problem.results)
+        plan.mend = gemm.finish_kernel(1, types, plan.acc, index)
+        plan.mend_arguments = problem.finish_arguments(1, mask)
     return plan
 
 
@@ -225,6 +234,10 @@ class Problem:
         """Arguments of every kernel: the batch, then the strides."""
         return (self.inner, *self.steps, self.x_row, self.x_step, self.y_step, self.y_column)
 
+    def finish_arguments(self, pieces: int, mask: int) -> tuple[int, ...]:
+        """Of the kernel that adds up pieces."""
+        return (self.results, pieces, self.rows, self.columns, self.depth, *self.layout, mask)
+
     @property
     def lanes(self) -> int:
         """Threads a result, where tiles do not pay: neighbouring threads read neighbours in memory."""
@@ -241,8 +254,7 @@ def _split(plan: Plan, problem: Problem, types: gemm.Types, index: str, mask: in
     lanes = 1 if pieces <= SERIAL else 32
     plan.last = gemm.finish_kernel(lanes, types, plan.acc, index)
     plan.last_grid = blocks(problem.results * lanes)
-    shape = problem.rows, problem.columns, problem.depth
-    plan.last_arguments = (problem.results, pieces, *shape, *problem.layout, mask)
+    plan.last_arguments = problem.finish_arguments(pieces, mask)
 
 
 def _pieces(depth: int, wanted: int, shortest: int, multiple: int) -> tuple[int, int]:

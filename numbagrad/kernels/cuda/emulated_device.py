@@ -94,3 +94,11 @@ def pointer(buffer: Buffer, kind: str) -> tuple[int, int, int]:
     before, after = buffer.extent()
     item, own = np.dtype(emulator.TYPES[kind.rstrip("*")]).itemsize, buffer.itemsize
     return buffer.address, -(before * own // item), after * own // item
+
+
+def number(kernel: Kernel, value: Any, kind: str) -> Any:
+    """A launch's number, if a real launch would pass it rightly: 8 bytes of an int, 8 of a float."""
+    fits = not isinstance(value, int) or (kind[0] != "f" and -(2**63) <= value < 2**63)
+    typed = not isinstance(value, float) or isinstance(value, np.floating) or kind == "f64"
+    assert fits and typed, f"{kernel.name}: {value!r} does not go as {kind}: got {type(value)}; needed a NumPy scalar"
+    return value

@@ -75,7 +75,7 @@ def fetch_{operand}(source, kept, at, step, line, line_step, lines, place, place
 BATCH = "inner, x_outer, x_inner, y_outer, y_inner"
 STRIDES = "x_row, x_step, y_step, y_column"
 
-_TILE = '''
+_TILE = """
 @cuda.jit
 def {name}(
     x, y, out, rows, columns, depth, piece, pieces, row_tiles, column_tiles, batches,
@@ -151,7 +151,7 @@ def {name}(
         half = uint32(1 - half)
     base = {I}({I}({I}(part * batches) + batch) * {I}(rows * columns))
     row, column = {I}(row + {I}({group} * down)), {I}(column + {I}({group} * across))
-{store}{mend}'''
+{store}{mend}"""
 
 _STORE_ELEMENTS = """    for i in range({own}):
         for j in range({own}):
@@ -195,7 +195,7 @@ _PLACE = """    column, row = {I}(result % columns), {I}(result // columns)
     y_at = {I}({I}({I}(outer * y_outer) + {I}(within * y_inner)) + {I}(column * y_column))
 """
 
-_DOTS = '''
+_DOTS = """
 @cuda.jit
 def {name}(
     x, y, out, results, rows, columns, depth, piece,
@@ -231,9 +231,9 @@ def {name}(
     s = {sum4}
 {reduce}    if lane == 0 and own < results:
 {mend}        out[{I}({I}(part * results) + own)] = {O}({result})
-'''
+"""
 
-_FINISH = '''
+_FINISH = """
 @cuda.jit
 def {name}(
     x, y, parts, out, results, pieces, rows, columns, depth,
@@ -253,7 +253,7 @@ def {name}(
     s = {total}
 {reduce}    if lane == 0 and own < results:
 {mend}        out[own] = {O}({result})
-'''
+"""
 
 _BLOCK = """    if t % 32 == 0:
         kept[t // 32] = s

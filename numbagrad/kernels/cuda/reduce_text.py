@@ -5,7 +5,7 @@ an earlier launch, and write results or states, so that a long reduction is cut 
 are not neighbours are taken one after the other.
 """
 
-# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 32 (sm_90, float32), <= 54 (float64, large sizes).
+# Checklist of docs/design/cuda.md: all 15 hold; no atomics; registers <= 32 (sm_90, float32), <= 54 (all).
 
 from __future__ import annotations
 
@@ -399,7 +399,7 @@ def reduction(s: State, columns: bool, from_states: bool, to_states: bool, index
         fields["loop"] = _indent(_row_loop(reading, index), 8)
     code = (_COLUMNS if columns else _ROWS).format(**fields)
     head = _HEADER.format(
-        name=s.name.split("_")[0],
+        name=s.name,
         operands=", ".join(d.name for d in s.operands),
         target=s.target.name,
         form="the middle axis of (outer, n, inner)" if columns else "the last axis of (rows, n)",

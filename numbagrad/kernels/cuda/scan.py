@@ -19,6 +19,7 @@ import numpy as np
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous, copied
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type
+from numbagrad.kernels.cuda.scan_state import scan_of
 from numbagrad.kernels.cuda.scan_text import (
     PIECES,
     TOTALS,
@@ -26,7 +27,6 @@ from numbagrad.kernels.cuda.scan_text import (
     columns_kernel,
     items_of,
     rows_kernel,
-    scan_of,
     word_types,
 )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from numbagrad.kernels.cpu.places import MODES
 from numbagrad.kernels.cuda.buffer import Buffer
-from numbagrad.kernels.cuda.copy import contiguous
+from numbagrad.kernels.cuda.copy import contiguous, copy_into
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
 from numbagrad.kernels.cuda.places import division, division_types, imports, pick_text, quotient_text, resolve
 from numbagrad.kernels.cuda.runs import Runs, width_of
@@ -213,9 +213,11 @@ def segment_tree(ids: Buffer, *, segments: int, mode: str, sizes: tuple[int, ...
     """
     device, n, levels = ids.device, ids.size, len(sizes)
     if not n or not segments:
-        ones = (n, *sizes[:-1])
-        widths = (*(2 * size for size in sizes[:-1]), sizes[-1])
-        return device.put(np.repeat(np.array(ones, INT), widths))
+        out = device.empty((2 * sum(sizes[:-1]) + sizes[-1],), INT)
+        for level, one in enumerate((n, *sizes[:-1])):  # nothing but rows of ones
+            width = sizes[level] * (1 if level == levels - 1 else 2)
+            copy_into(out.view((width,), None, 8 * 2 * sum(sizes[:level])), np.array(one, INT))
+        return out
     rows = resolve(ids, segments, mode, "segment_tree")
     order = argsort(rows, axis=0)
     counts = device.empty((levels, segments), INT)

@@ -8,6 +8,7 @@ doubling. The k largest, for k up to 1024, come out of the k largest of each til
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -142,13 +143,14 @@ def _plan(
     form = "keys" if not indexed else "pairs" if bits == 64 else "packed"
     word = np.dtype(np.uint64 if bits == 64 or form == "packed" else np.uint32)
     top = 1 << (bits - 1) if dtype.kind == "i" else 0
-    mask = top ^ ((1 << (64 if bits == 64 else 32)) - 1 if descending else 0)
+    mask: Any = top ^ ((1 << (64 if bits == 64 else 32)) - 1 if descending else 0)
+    mask = np.uint64(mask) if bits == 64 else mask
     flags = (FLOATING if dtype.kind == "f" else 0) | (VALUES if valued else 0)
     index = index_type(lines * n)
     return form, word, _steps(form, bits, index, lines, n, keep, flags, mask)
 
 
-def _steps(form: str, bits: int, index: str, lines: int, n: int, keep: int, flags: int, mask: int) -> list[Step]:
+def _steps(form: str, bits: int, index: str, lines: int, n: int, keep: int, flags: int, mask: Any) -> list[Step]:
     """Sort tiles; leave the first ones of each while `keep` are few, else merge them."""
     steps: list[Step] = []
     count, tiles_kernel = n, _kernel("tiles", form, bits, index)
