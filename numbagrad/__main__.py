@@ -58,8 +58,9 @@ def processor() -> str:
 def cuda() -> str:
     """What of CUDA is installed."""
     parts = {p: version(p) for p in ("numba-cuda", "cuda-core", "nvmath-python")}
-    missing = all(v == "not installed" for v in parts.values())
-    return "not installed (pip install numbagrad[cuda13])" if missing else ", ".join(f"{p} {v}" for p, v in parts.items())
+    if all(v == "not installed" for v in parts.values()):
+        return "not installed (pip install numbagrad[cuda13])"
+    return ", ".join(f"{p} {v}" for p, v in parts.items())
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Operations and training steps on an NVIDIA GPU; where there is none each benchmark is left out with the reason.
 
-`Launch` is the host's part alone: it needs a GPU (or a driver that does nothing, as tests/null_driver.c), but no results.
+`Launch` is the host's part alone: it needs a GPU, or a driver that does nothing as tests/null_driver.c, but no results.
 """
 
 import numpy as onp

@@ -1,9 +1,9 @@
 """Values, boxes and `bind`: how a primitive meets its operands.
 
-A value is a buffer (on the CPU a numpy.ndarray, never a NumPy scalar; on a GPU a Buffer of kernels/cuda) or a `Box`:
-a value that some transform watches. Levels come from a counter, so a nested transform's boxes outrank those around it, threads
-never meet, and there is no trace stack. `bind` lets the highest level among the operands handle the primitive;
-it does so by binding again one level down, until only buffers are left and the kernel runs.
+A value is a buffer or a `Box`: a value that some transform watches. On the CPU a buffer is a numpy.ndarray, never a
+NumPy scalar; on a GPU a Buffer of kernels/cuda. Levels come from a counter, so a nested transform's boxes outrank
+those around it, threads never meet, and there is no trace stack. `bind` lets the highest level among the operands
+handle the primitive; it does so by binding again one level down, until only buffers are left and the kernel runs.
 
 Values are immutable. `Array` (array.py) is the user's name for one.
 """

@@ -14,8 +14,6 @@ import math
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from numbagrad.core.registry import Linear, routed_pair
 from numbagrad.core.reverse import scattered
 from numbagrad.primitives.along import add_along, add_along_into, take_along

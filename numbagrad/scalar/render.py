@@ -70,7 +70,7 @@ def result_dtype(atom: Atom, dtype: np.dtype) -> np.dtype:
 
 
 def infer(outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> dict[Expr, np.dtype | None]:
-    """The type of every node; None for literals. A choice between literals takes the type of what it meets, as they do."""
+    """The type of every node; None for literals. A choice between literals takes the type of what it meets, too."""
     types: dict[Expr, np.dtype | None] = {}
     choices: list[Expr] = []
     order = in_order(outputs)

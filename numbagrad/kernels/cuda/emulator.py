@@ -259,7 +259,7 @@ def entry_source(name: str, source: str, signature: Sequence[str]) -> str:
 @cache
 def _library_line() -> str:
     """The machine code depends on the emulated library, so its hash is part of the text."""
-    texts = b"".join(Path(module.__file__).read_bytes() for module in (checked, emulated))
+    texts = b"".join(Path(str(module.__file__)).read_bytes() for module in (checked, emulated))
     return f"\n# {hashlib.sha256(texts).hexdigest()}\n"
 
 
@@ -354,7 +354,7 @@ def launch(
         if not np.array_equal(memory, found):
             where = np.flatnonzero(memory != found)
             raise KernelError(
-                f"{kernel.name}: a race: got other bytes at {where[:4]} of buffer {k} with the threads in opposite order;"
+                f"{kernel.name}: a race: got other bytes at {where[:4]} of buffer {k} with threads in opposite order;"
                 " needed one result. Put a barrier between writing and reading."
             )
 

@@ -75,8 +75,9 @@ def _device_function(function: Callable[..., Any]) -> Any:
     called = {name: globals()[name] for name in function.__code__.co_names if name in _OWN}
     for name in function.__code__.co_names:
         found = function.__globals__.get(name)
-        if name not in called and hasattr(found, "py_func"):
-            called[name] = _device_function(found.py_func)
+        plain = getattr(found, "py_func", None)
+        if name not in called and plain is not None:
+            called[name] = _device_function(plain)
     scope = {**function.__globals__, **called}
     return cuda.jit(device=True)(python_types.FunctionType(function.__code__, scope, function.__name__))
 

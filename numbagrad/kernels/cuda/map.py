@@ -162,7 +162,7 @@ def magic(d: int) -> tuple[int, int]:
 
 
 def divisors(dims: Sequence[int], index: str) -> list[int]:
-    """What a kernel needs to take a flat index apart: for every axis but the first its length, and how to divide by it."""
+    """What takes a flat index apart: for every axis but the first its length, and how to divide by it."""
     if index == "int64":
         return list(dims[1:])
     return [x for d in dims[1:] for x in (d, *magic(d))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def regrouped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, 
                 j += 1
                 want *= new[j]
         group = old[first : k + 1]
-        if any(a[1] != b[0] * b[1] for a, b in zip(group, group[1:], strict=False)):
+        if any(a[1] != b[0] * b[1] for a, b in pairwise(group)):
             return None
         step, inner = group[-1][1], []
         for n in reversed(new[start : j + 1]):
