@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad.config import OPENED
+from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import DeviceError
 from numbagrad.core.registry import PRIMITIVES, Linear, mixed_devices
 from numbagrad.core.trace import bind, concrete, device_of
@@ -62,6 +63,7 @@ class _Transfer(Linear):
     def run(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         (x,), name = args, params["device"]
         if name == CPU:
+            check_dtype("device_put", x.dtype)
             return x if x.__class__ is ndarray else x.device.get(x)
         return _cuda().find(name).put(x)
 

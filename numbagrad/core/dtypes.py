@@ -16,6 +16,8 @@ SUPPORTED = frozenset(
         *("float32", "float64", "complex64", "complex128"),
     )
 )
+# Kept on GPUs, where everything is computed in float32 and rounded once; the CPU has no kernels for it.
+HALF = np.dtype(np.float16)
 BOOL, INT, FLOAT, COMPLEX = (np.dtype(t) for t in (bool, np.int64, np.float64, np.complex128))
 DEFAULTS: dict[type, np.dtype] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
 SCALARS = frozenset(DEFAULTS)
@@ -24,12 +26,14 @@ _pairs: dict[tuple[Any, Any], np.dtype] = {}
 _EXAMPLES = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
-def check_dtype(op: str, dtype: Any) -> np.dtype:
-    """A supported dtype, or a TypeError that says what to do."""
+def check_dtype(op: str, dtype: Any, on_gpu: bool = False) -> np.dtype:
+    """A supported dtype (`on_gpu`: float16 is one), or a TypeError that says what to do."""
     try:
         found = np.dtype(dtype)
     except TypeError as error:
         raise TypeError(message(op, "not a dtype", repr(dtype), "a NumPy dtype such as 'float64'")) from error
+    if on_gpu and found == HALF:
+        return HALF
     if found not in SUPPORTED:
         plain = found.newbyteorder("=")
         if plain in SUPPORTED:
@@ -40,10 +44,16 @@ def check_dtype(op: str, dtype: Any) -> np.dtype:
                 "dtype is not supported",
                 found,
                 "bool, an integer type, float32, float64, complex64 or complex128",
-                "Convert with .astype(...) first." if found.kind in "fcmM" else "Convert to numbers first.",
+                _step(found),
             )
         )
     return found
+
+
+def _step(dtype: np.dtype) -> str:
+    if dtype == HALF:
+        return "float16 is kept on GPUs only: device_put it there, or convert with .astype('float32') first."
+    return "Convert with .astype(...) first." if dtype.kind in "fcmM" else "Convert to numbers first."
 
 
 def result_type(kinds: Iterable[Any]) -> np.dtype:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.core.dtypes import HALF
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.core.trace import Aval, bind, concrete, device_of
 
@@ -117,7 +118,10 @@ class Primitive:
             if a.__class__ is not ndarray and a.device is not device:
                 raise mixed_devices(self.name, args)
         kernel = lookup(self.name, device.platform, self.home)
-        return kernel(*[place.put(a) if a.__class__ is ndarray else a for a in args], **params)
+        operands = [place.put(a) if a.__class__ is ndarray else a for a in args]
+        if HALF in [a.dtype for a in operands]:
+            return device.half_call(kernel, self.name, operands, params)
+        return kernel(*operands, **params)
 
     # What reverse mode keeps of the operands and results, and how it pulls a cotangent back.
 

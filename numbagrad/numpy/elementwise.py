@@ -66,7 +66,7 @@ RULES: dict[str, Callable[[np.dtype, str], np.dtype]] = {
 
 def call(name: str, *xs: Any, dtype: Any = None) -> Array:
     """Promote array-likes and apply the elementwise operation of an atom."""
-    values, common = promote(xs, name, None if dtype is None else check_dtype(name, dtype))
+    values, common = promote(xs, name, None if dtype is None else check_dtype(name, dtype, on_gpu=True))
     wanted = RULES[ATOMS[name].rule](common, name)
     if wanted != common:
         values = [convert(v, wanted) for v in values]

@@ -135,7 +135,7 @@ def _contains(self: Array, item: Any) -> bool:
 
 def astype(self: Array, dtype: Any, copy: bool = True, device: Any = None) -> Array:
     """Converted to another dtype; complex to real takes the real part."""
-    found = convert(self._value, check_dtype("astype", dtype))
+    found = convert(self._value, check_dtype("astype", dtype, on_gpu=self.device != "cpu"))
     return Array(found if device is None else move(found, find(device, "astype")))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
+from numbagrad.core.dtypes import BOOL, HALF, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.primitives import reduce as prims
@@ -66,7 +66,7 @@ def _masked(value: Any, where: Any, identity: Any, name: str) -> Any:
 def _sum_dtype(dtype: np.dtype, wanted: Any, name: str) -> np.dtype:
     """NumPy's accumulator: small integers and bool become 64-bit."""
     if wanted is not None:
-        return check_dtype(name, wanted)
+        return check_dtype(name, wanted, on_gpu=dtype == HALF)
     if dtype.kind in "bi":
         return np.dtype(np.int64)
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype

@@ -29,6 +29,7 @@ NAMES = {
     "uint16": "u16",
     "uint32": "u32",
     "uint64": "u64",
+    "float16": "f16",
     "float32": "f32",
     "float64": "f64",
     "complex64": "c64",
@@ -40,6 +41,7 @@ _REAL: dict[np.dtype, np.dtype] = {
     np.dtype(np.complex128): np.dtype(np.float64),
 }
 _COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
+_COMPLEX[np.dtype(np.float16)] = np.dtype(np.complex64)
 BOOL = np.dtype(bool)
 # What atoms call `simd.NAME` and a target with a mathematical library has in `math`; the rest is in gpu.py, which has
 # its own of some for float32, too.

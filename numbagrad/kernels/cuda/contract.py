@@ -126,6 +126,10 @@ def merged(shape: Sequence[int], rows: Sequence[Sequence[int]]) -> list[tuple[in
     return found or [(1, [0] * len(rows))]
 
 
+def _batches(x: _Side, y: _Side) -> list[tuple[int, list[int]]]:
+    return merged([x.shape[k] for k in x.batch], [[s.strides[k] for k in s.batch] for s in (x, y)])
+
+
 def _layout(x: _Side, y: _Side) -> tuple[Axes | None, Axes | None, _Side, _Side]:
     """Both operands readable as batches of matrices: which have to be copied, and what they are then."""
     pairs = list(zip(x.contract, y.contract, strict=True))
@@ -142,11 +146,10 @@ def _layout(x: _Side, y: _Side) -> tuple[Axes | None, Axes | None, _Side, _Side]
             best = found[0][0], found[1][0], found[0][1], found[1][1]
     assert best is not None
     x_order, y_order, x, y = best
-    batch = merged([x.shape[k] for k in x.batch], [[s.strides[k] for k in s.batch] for s in (x, y)])
-    if len(batch) > 2:  # copies whose batches are one run; a copy already is
-        if x_order is None:
+    for all_of_them in (False, True):  # a copy's batch is one run
+        if len(_batches(x, y)) > 2 and x_order is None and (all_of_them or x.step(x.batch) is None):
             x_order, x = x.copy(x.contract)
-        if y_order is None:
+        if len(_batches(x, y)) > 2 and y_order is None and (all_of_them or y.step(y.batch) is None):
             y_order, y = y.copy(y.contract)
     return x_order, y_order, x, y
 
@@ -200,7 +203,7 @@ class Problem:
         self.batches, self.rows, self.columns = sizes
         self.depth = depth
         self.results = math.prod(sizes)
-        found = merged([x.shape[k] for k in x.batch], [[s.strides[k] for k in s.batch] for s in (x, y)])
+        found = _batches(x, y)
         found = [(1, [0, 0])] * (2 - len(found)) + found
         self.inner = found[1][0]
         self.steps = [s // side.item for side, k in ((x, 0), (y, 1)) for s in (found[0][1][k], found[1][1][k])]

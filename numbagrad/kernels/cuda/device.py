@@ -111,6 +111,12 @@ class Device:
         """A buffer of zeros of its own."""
         return self.full(shape, 0, dtype)
 
+    def half_call(self, kernel: Any, name: str, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run an operation some of whose operands are float16."""
+        from numbagrad.kernels.cuda.half import call
+
+        return call(kernel, name, operands, params)
+
     # --- transfers
 
     def put(self, host: Any) -> Buffer:

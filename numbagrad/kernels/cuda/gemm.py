@@ -266,7 +266,7 @@ _BLOCK = """    if t % 32 == 0:
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
-    """The type that products of a type are added up in. Integers wrap, so signed ones do for all: warps exchange those."""
+    """The type products are added up in. Integers wrap, so signed ones serve all: warps can exchange those."""
     if dtype.kind in "biu":
         return np.dtype(np.int64 if dtype.itemsize == 8 else np.int32)
     return dtype

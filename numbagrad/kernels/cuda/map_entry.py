@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.core.dtypes import HALF
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import LARGE, THREADS, Kernel
 
@@ -33,7 +34,8 @@ def entry(
     """A function of the inputs that gives the outputs, or None where they are not what it was made for."""
     runs = [k for k, form in enumerate(layout) if form == "v"]
     numbers = [k for k, form in enumerate(layout) if form == "s"]
-    if not runs or len(runs) + len(numbers) < len(layout) or any(dtypes[k].kind in "bc" for k in numbers):
+    special = any(dtypes[k].kind in "bc" or dtypes[k] == HALF for k in numbers)
+    if not runs or special or len(runs) + len(numbers) < len(layout):
         return None
     names = [f"x{k}" for k in range(len(layout))]
     refused = [f"x{k}.__class__ is not Buffer or not x{k}.flat" for k in runs]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numbagrad.core.dtypes import HALF
 from numbagrad.kernels.cuda.kernel import Kernel, kernel, short, vector_width
 from numbagrad.scalar.expr import Expr
 from numbagrad.scalar.render import NAMES, Body, output_dtypes
@@ -20,7 +21,8 @@ class MapText:
     def __init__(self, title: str, outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> None:
         self.title, self.outputs, self.dtypes = title, outputs, dtypes
         self.out_dtypes = output_dtypes(outputs, dtypes)
-        self.body = Body(outputs, dtypes, "math")
+        # float16 is computed in float32
+        self.body = Body(outputs, [np.dtype(np.float32) if d == HALF else d for d in dtypes], "math")
         arguments = {e.value for e in self.body.types if e.is_argument}
         self.used = [k for k in range(len(dtypes)) if k in arguments]
         self.results = [f"q{j}" for j in range(len(outputs))]
@@ -47,7 +49,7 @@ class MapText:
             "    if i < n:",
             *(f"        x{k} = {self._read(k, 'v', 'i')}" for k in moving),
             f"        y = element({', '.join(f'x{k}' for k in self.used)})",
-            *(f"        {q}[i] = y{self._part(j)}" for j, q in enumerate(self.results)),
+            *(f"        {q}[i] = {self._stored(j, f'y{self._part(j)}')}" for j, q in enumerate(self.results)),
         ]
         more = [f"load{width}", f"store{width}"] if width > 1 else []
         signature = [*kinds, *(f"{NAMES[d.name]}*" for d in self.out_dtypes), short(index), short(index)]
@@ -62,7 +64,7 @@ class MapText:
             operands = [self._lane(k, lane) if layout[k] == "v" else f"x{k}" for k in self.used]
             lines.append(f"        y{lane} = element({', '.join(operands)})")
         for j, q in enumerate(self.results):
-            lanes = ", ".join(f"y{lane}{self._part(j)}" for lane in range(width))
+            lanes = ", ".join(self._stored(j, f"y{lane}{self._part(j)}") for lane in range(width))
             lines.append(f"        store{width}({q}, j, ({lanes}))")
         return [*lines, "        return", f"    i = {index}(i + {width - 1} * vectors)"]
 
@@ -98,7 +100,7 @@ class MapText:
             "    i0 = rest",
             *(f"    x{k} = {self._read(k, layout[k], at.get(f'p{k}', ''))}" for k in self.used),
             f"    y = element({', '.join(f'x{k}' for k in self.used)})",
-            *(f"    {q}[{at[q]}] = y{self._part(j)}" for j, q in enumerate(self.results)),
+            *(f"    {q}[{at[q]}] = {self._stored(j, f'y{self._part(j)}')}" for j, q in enumerate(self.results)),
         ]
         return kernel(name, self._file(lines, f"{layout}, {ndim} axes"), signature)
 
@@ -114,7 +116,7 @@ class MapText:
                 kinds += ["f32" if dtype.itemsize == 8 else "f64"] * 2
             else:
                 names.append(f"p{k}")
-                kinds.append(t if form == "s" else f"{t}*")
+                kinds.append(f"{t}*" if form != "s" else "f32" if dtype == HALF else t)
         return names, kinds
 
     def _read(self, k: int, form: str, at: str) -> str:
@@ -123,10 +125,19 @@ class MapText:
         if form == "s" and dtype.kind == "c":
             return f"{dtype.name}(complex(r{k}, i{k}_))"
         text = f"p{k}" if form == "s" else f"p{k}[0]" if form == "c" else f"p{k}[{at}]"
-        return f"{text} != 0" if dtype.kind == "b" else text
+        return text if form == "s" and dtype == HALF else self._loaded(k, text)
+
+    def _loaded(self, k: int, text: str) -> str:
+        """An operand's element as it is computed with."""
+        dtype = self.dtypes[k]
+        return f"{text} != 0" if dtype.kind == "b" else f"half_to_float({text})" if dtype == HALF else text
+
+    def _stored(self, j: int, text: str) -> str:
+        """A result as it is kept."""
+        return f"float_to_half({text})" if self.out_dtypes[j] == HALF else text
 
     def _lane(self, k: int, lane: int) -> str:
-        return f"a{k}[{lane}] != 0" if self.dtypes[k].kind == "b" else f"a{k}[{lane}]"
+        return self._loaded(k, f"a{k}[{lane}]")
 
     def _part(self, j: int) -> str:
         return "" if len(self.outputs) == 1 else f"[{j}]"
@@ -156,4 +167,5 @@ class MapText:
         lines = [f"import {m}" for m in ("cmath", "math") if f"{m}." in code]
         lines += ["import numpy as np"] if "np." in code else []
         names = {"cuda", *_TYPE_NAMES.findall(code), *self.body.functions, *more}
+        names |= set(re.findall(r"half_to_float|float_to_half", code))
         return [*lines, f"from numbagrad.kernels.cuda.frontend import {', '.join(sorted(names))}"]

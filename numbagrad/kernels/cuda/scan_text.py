@@ -233,7 +233,7 @@ class _Text:
 
     def pointers(self) -> tuple[str, list[str]]:
         """Parameters that are pointers, and their types."""
-        kinds = {k: self.source.name for k in self.scan.inputs}
+        kinds = dict.fromkeys(self.scan.inputs, self.source.name)
         if self.mode != TOTALS:
             kinds |= {k: "int64" if k == "place" else self.dtype.name for k in self.scan.outputs}
         if self.mode != WHOLE:
