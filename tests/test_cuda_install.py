@@ -1,5 +1,6 @@
 """CUDA where parts of it are missing: no packages, no driver, no compiler; kernels ahead of time; the simulator."""
 
+import json
 import re
 
 import pytest
@@ -129,3 +130,15 @@ def test_simulator():
 def test_importing_does_not_load_cuda():
     code = "import sys, numbagrad; print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'numba', 'nvmath')])"
     assert python(code)[0] == "[]"
+
+
+@pytest.mark.slow
+def test_the_check_of_a_gpu_runs(tmp_path):
+    """tools/gpu_check.py against the emulated device, reduced, so that it works on the day there is a GPU."""
+    done = command("tools/gpu_check.py", "--device", "cuda-emulated", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + (tmp_path / "failures.txt").read_text()[:3000]
+    assert done.stdout.splitlines()[-1].startswith("0 failures")
+    assert len(done.stdout.splitlines()) <= 61
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert set(results) == {"versions", "correctness", "sanitizer", "speed", "ablations"}
+    assert results["correctness"]["facts"]["checks"] > 20
