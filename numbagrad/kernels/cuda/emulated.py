@@ -157,6 +157,9 @@ def _syncwarp(mask=0xFFFFFFFF):
 
 @intrinsic
 def _bits(typingctx, value):
+    if value not in (int32, int64, float32, float64):
+        return None  # as numba-cuda, which exchanges no other types
+
     def codegen(context, builder, signature, args):
         slot = cgutils.alloca_once(builder, I64)
         builder.store(ir.Constant(I64, 0), slot)
