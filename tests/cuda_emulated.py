@@ -10,7 +10,7 @@ import numpy as onp
 import numbagrad as ng
 from numbagrad.core.array import Array
 from numbagrad.kernels.cuda.buffer import Buffer
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.testing import tolerance
 
 DEVICE = "cuda-emulated"

@@ -45,7 +45,7 @@ import numpy as onp
 import numbagrad as ng, numbagrad.numpy as np
 from numbagrad import lax, nn, ops, optim, random
 from numbagrad.kernels.cuda import cubin, driver
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 
 _driver = ctypes.CDLL("libcuda.so.1")
 KINDS = "launches allocations frees to_device to_host waits loads".split()

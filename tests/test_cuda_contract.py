@@ -10,7 +10,7 @@ from cuda_emulated import DEVICE
 
 from numbagrad.kernels.cpu import contract as cpu
 from numbagrad.kernels.cuda import contract, cublas, gemm
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.emulated_device import EmulatedDevice
 from numbagrad.testing import tolerance
 

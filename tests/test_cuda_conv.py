@@ -11,7 +11,7 @@ from samples import conv as reference
 from numbagrad.kernels.cpu import conv as cpu
 from numbagrad.kernels.cuda import conv as kernels
 from numbagrad.kernels.cuda import conv_axes
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.gemm import TILES, accumulator
 from numbagrad.testing import tolerance
 

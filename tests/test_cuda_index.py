@@ -13,7 +13,7 @@ from numbagrad.kernels.cpu import index as cpu_index
 from numbagrad.kernels.cpu import segment as cpu_segment
 from numbagrad.kernels.cpu import segment_exp as cpu_segment_exp
 from numbagrad.kernels.cuda import along, dynamic, index, places, runs, segment, segment_exp
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.primitives.segment import tree_sizes
 from numbagrad.testing import tolerance
 

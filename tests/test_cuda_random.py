@@ -8,7 +8,7 @@ from numbagrad import random
 from numbagrad.kernels.cpu import random_bits as cpu
 from numbagrad.kernels.cuda import kernel as cuda_kernel
 from numbagrad.kernels.cuda import random_bits as cuda
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 
 DEVICE = find("cuda-emulated")
 KEY = onp.array([3, 0xDEADBEEF], onp.uint32)

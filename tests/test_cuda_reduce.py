@@ -10,7 +10,7 @@ from numbagrad.kernels.cpu import composite as cpu_composite
 from numbagrad.kernels.cpu import reduce as cpu
 from numbagrad.kernels.cpu import rows as cpu_rows
 from numbagrad.kernels.cuda import composite, reduce, rows
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.reduce_text import exchange
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")

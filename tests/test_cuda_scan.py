@@ -6,7 +6,7 @@ from cuda_emulated import DEVICE
 
 from numbagrad.kernels.cpu import scan as cpu
 from numbagrad.kernels.cuda import scan, scan_text
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.testing import tolerance
 
 device = find(DEVICE)

@@ -6,7 +6,7 @@ import pytest
 from numbagrad.kernels.cpu import sort as cpu
 from numbagrad.kernels.cuda import kernel as cuda_kernel
 from numbagrad.kernels.cuda import sort as cuda
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.sort_text import TILE
 
 DEVICE = find("cuda-emulated")

@@ -9,7 +9,7 @@ from cuda_emulated import DEVICE, put_strided
 from numbagrad.kernels.cpu import window as cpu
 from numbagrad.kernels.cuda import conv_axes
 from numbagrad.kernels.cuda import window as kernels
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.primitives.window import Axis, Geometry
 from numbagrad.testing import tolerance
 

@@ -17,7 +17,7 @@ import numbagrad.numpy as np
 from numbagrad import config, lax, nn, ops, random
 from numbagrad.core.array import Array
 from numbagrad.core.device import default
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 from numbagrad.testing import tolerance
 
 V = onp.array([1.0, 2.0, 3.0])

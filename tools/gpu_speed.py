@@ -181,7 +181,7 @@ def copy_bandwidth(device: str, n: int) -> float:
         return float("nan")
     from cuda.bindings import driver
 
-    from numbagrad.kernels.cuda.device import find
+    from numbagrad.kernels.cuda.devices import find
 
     place = find(device)
     a, b = (place.empty((n,), onp.dtype("f4")) for _ in range(2))
@@ -238,7 +238,7 @@ def speed(device: str, deadline: Any, small: bool) -> dict[str, Any]:
 
 def ablations(device: str, deadline: Any, small: bool) -> dict[str, Any]:
     """What vectors of 16 bytes, 32-bit indices, the size of blocks and our launcher are worth."""
-    from numbagrad.kernels.cuda.device import find
+    from numbagrad.kernels.cuda.devices import find
     from numbagrad.kernels.cuda.map_text import MapText
     from numbagrad.scalar import ATOMS, arg
 

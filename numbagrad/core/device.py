@@ -29,7 +29,7 @@ def names() -> list[str]:
 
 
 def _cuda() -> Any:
-    return importlib.import_module("numbagrad.kernels.cuda.device")
+    return importlib.import_module("numbagrad.kernels.cuda.devices")
 
 
 def find(device: Any, op: str) -> Any:

@@ -1,4 +1,4 @@
-"""Devices: memory, transfers and launches. `find("cuda")` gives the object that does them.
+"""What all CUDA devices share: memory, transfers and launches.
 
 All work of a device goes in order onto one stream, so memory can be used again as soon as it is released. Nothing here
 waits for the device but `get` and `synchronize`.
@@ -6,16 +6,13 @@ waits for the device but `get` and `synchronize`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from numbagrad import config
-from numbagrad.config import OPENED
-from numbagrad.core.errors import DeviceError, message
+from numbagrad.core.errors import message
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import Kernel
 
@@ -106,6 +103,12 @@ class Device:
         from numbagrad.kernels.cuda.copy import filled
 
         return filled(self, shape, value, dtype)
+
+    def copy(self, buffer: Buffer) -> Buffer:
+        """A copy in C order."""
+        from numbagrad.kernels.cuda.copy import copied
+
+        return copied(buffer)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
         """A buffer of zeros of its own."""
@@ -198,45 +201,3 @@ def _round(size: int) -> int:
     if len(_rounded) < 1 << 16:
         _rounded[size] = rounded
     return rounded
-
-
-_lock = threading.Lock()
-
-
-def find(name: str) -> Device:
-    """The device of a name: "cuda" (the first), "cuda:1", "cuda-emulated"."""
-    if name == "cuda":
-        name = "cuda:0"
-    found = OPENED.get(name)
-    if found is None:
-        with _lock:
-            found = OPENED.get(name) or OPENED.setdefault(name, _open(name))
-    return found
-
-
-def _open(name: str) -> Device:
-    if name == "cuda-emulated":
-        from numbagrad.kernels.cuda.emulated_device import EmulatedDevice
-
-        return EmulatedDevice()
-    number = name.removeprefix("cuda:")
-    if not number.isdecimal():
-        known = '"cpu", "cuda", "cuda:1" and so on, "cuda-emulated"'
-        raise DeviceError(message("device", "there is no such device", repr(name), known))
-    from numbagrad.kernels.cuda.driver import DriverDevice
-
-    return DriverDevice(int(number))
-
-
-@cache
-def _names() -> tuple[str, ...]:
-    try:
-        from numbagrad.kernels.cuda.driver import count
-    except ImportError:
-        return ()
-    return tuple(f"cuda:{k}" for k in range(count()))
-
-
-def available() -> Sequence[str]:
-    """Names of the NVIDIA GPUs that can be used."""
-    return _names()

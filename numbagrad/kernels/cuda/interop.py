@@ -14,7 +14,7 @@ import numpy as np
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.kernels.cuda.buffer import Buffer, is_flat
-from numbagrad.kernels.cuda.device import find
+from numbagrad.kernels.cuda.devices import find
 
 CPU, CUDA = 1, 2  # device types of DLPack
 STREAM = 1
