@@ -14,6 +14,8 @@ from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.emulated_device import EmulatedDevice
 from numbagrad.testing import tolerance
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DTYPES = ("float32", "float64", "complex64", "complex128", "int32", "int64", "int8", "uint8", "bool")
 device = find(DEVICE)
 MATRICES = dict(contract=((1,), (0,)), batch=((), ()))

@@ -15,6 +15,8 @@ from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.gemm import TILES, accumulator
 from numbagrad.testing import tolerance
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DEVICE = find(DEVICE)
 INF, NAN = onp.inf, onp.nan
 

@@ -17,6 +17,8 @@ from numbagrad.kernels.cuda.devices import find
 from numbagrad.primitives.segment import tree_sizes
 from numbagrad.testing import tolerance
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DTYPES = ("float32", "float64", "complex64", "complex128", "int32", "int64", "uint8", "int8")
 device = find(DEVICE)
 

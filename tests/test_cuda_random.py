@@ -10,6 +10,8 @@ from numbagrad.kernels.cuda import kernel as cuda_kernel
 from numbagrad.kernels.cuda import random_bits as cuda
 from numbagrad.kernels.cuda.devices import find
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DEVICE = find("cuda-emulated")
 KEY = onp.array([3, 0xDEADBEEF], onp.uint32)
 SHAPES = [(), (0,), (1,), (31,), (257,), (3, 500)]

@@ -13,6 +13,8 @@ from numbagrad.kernels.cuda import composite, reduce, rows
 from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.reduce_text import exchange
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 DTYPES = ("float32", "float64", "complex64", "int8", "uint32", "int64", "bool")
 SLOW_DTYPES = ("complex128", "uint16", "int32", "uint64")

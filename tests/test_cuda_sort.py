@@ -9,6 +9,8 @@ from numbagrad.kernels.cuda import sort as cuda
 from numbagrad.kernels.cuda.devices import find
 from numbagrad.kernels.cuda.sort_text import TILE
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DEVICE = find("cuda-emulated")
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
 SHORT = [(0,), (3, 0), (1,), (5,), (301, 1), (301, 2), (150, 3), (70, 8), (70, 9), (9, 33), (3, 257)]

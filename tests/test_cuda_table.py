@@ -33,6 +33,7 @@ def test_value(case):
             onp.testing.assert_array_equal(onp.asarray(a), b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["step", "reverse", "fortran"])
 @pytest.mark.parametrize("case", params(c for c in CASES if not c.primitive.endswith("_into")))
 def test_layouts(case, layout):
@@ -57,6 +58,7 @@ def moving(case):
     return function, [case.args[k] for k in places]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", params(c for c in CASES if c.order))
 def test_derivatives(case):
     function, args = moving(case)
@@ -76,6 +78,7 @@ def test_edges(name, args, options):
     close(on_device(got), derivatives(function, [Array(a) for a in floats], 2), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [onp.inf, -onp.inf, onp.nan])
 @pytest.mark.parametrize("name", ["dot_general", "conv", "conv_input", "conv_weight"])
 def test_zero_cotangents_are_absorbing_in_products(name, bad):
@@ -125,6 +128,7 @@ def cuda_atoms(names, *more):
     return [pytest.param(n, *more, marks=pytest.mark.xdist_group(f"cuda_atom_{n}")) for n in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtype"), [p for d in NUMBERS for p in cuda_atoms([n for n, s in SAMPLES.items() if d in s.dtypes()], d)]
 )
@@ -148,6 +152,7 @@ def test_elementwise(name, dtype):
 SMOOTH = [n for n, s in SAMPLES.items() if not s.constant and "float64" in s.dtypes()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cuda_atoms(SMOOTH))
 def test_elementwise_derivatives(name):
     sample = SAMPLES[name]

@@ -13,6 +13,8 @@ from numbagrad.kernels.cuda.devices import find
 from numbagrad.primitives.window import Axis, Geometry
 from numbagrad.testing import tolerance
 
+pytestmark = pytest.mark.slow  # the table's values are the quick check of these kernels
+
 DEVICE = find(DEVICE)
 SUMS, EXTREMA = ("window_sum", "window_spread"), ("window_max", "window_min")
 

@@ -1,4 +1,6 @@
-"""The discrete Fourier transform over axes, unnormalised: passes of small radices; other lengths by a convolution.
+"""The discrete Fourier transform over axes, unnormalised: cuFFT where it is installed, else own kernels.
+
+Those are passes of small radices; other lengths become a convolution.
 
 A row of length n = r1 r2 ... goes through one pass for each radix (Stockham's order, which needs no reordering). With
 L the product of the radices so far, after a pass A[l, k] is the transform, at frequency l, of the L elements of the row
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.kernels.cuda import cufft
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
@@ -134,6 +137,8 @@ def _modulated(x: Buffer, factors: Buffer, rows: int, width: int, length: int) -
 
 def _rows(x: Buffer, n: int, inverse: bool) -> Buffer:
     """Transform of the rows of a buffer (rows, n) in C order."""
+    if cufft.usable(x.device):
+        return cufft.transform(x, n, inverse)
     device, factors = x.device, radices(n)
     if factors is None:
         length, chirp, last, transform = _chirp(device, n, x.dtype, inverse)
