@@ -15,7 +15,7 @@ import numpy as np
 
 from numbagrad.api.grad import jvp, vjp
 from numbagrad.core.array import Array
-from numbagrad.core.dtypes import is_inexact
+from numbagrad.core.dtypes import check_dtype, finfo, is_inexact
 from numbagrad.core.errors import message
 from numbagrad.core.tree import tree_flatten, tree_unflatten
 
@@ -24,7 +24,7 @@ Arrays = list[np.ndarray]
 # Five-point differences: wrong by step**4 / 30 times the fifth derivative, and by 1.5e-16 / step in rounding.
 STEP = 3e-4
 
-_WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+_WIDE = {"f": np.dtype(np.float64), "V": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 
 
 def tolerance(dtype: Any, factor: float = 1.0) -> dict[str, float]:
@@ -34,10 +34,10 @@ def tolerance(dtype: Any, factor: float = 1.0) -> dict[str, float]:
     >>> tolerance("float64")["rtol"] < 1e-13 < tolerance("float32")["rtol"] < 1e-4
     True
     """
-    found = np.dtype(dtype)
+    found = check_dtype("tolerance", dtype)
     if not is_inexact(found):
         return {"rtol": 0.0, "atol": 0.0}
-    eps = float(np.finfo(found).eps)
+    eps = float(finfo(found).eps)
     return {"rtol": 64 * eps * factor, "atol": 64 * eps * factor}
 
 
@@ -142,7 +142,7 @@ def _check_forward(f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, 
     wanted, size = _differences(f, point, ts, options["eps"])
     for leaf, (got, want) in enumerate(zip(dots, wanted, strict=True)):
         rtol, atol = options["rtol"], options["atol"]
-        eps = float(np.finfo(got.dtype).eps)
+        eps = float(finfo(got.dtype).eps)
         # by default what rounding can do to the difference quotient, and to a lower precision's derivative
         rtol = max(1e-7, 100 * eps) if rtol is None else rtol
         largest = _largest(want)
@@ -154,7 +154,7 @@ def _check_forward(f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, 
 def _check_pairing(cts: Arrays, dots: Arrays, pulled: Arrays, ts: Arrays, label: str, what: str) -> None:
     """<ct, J t> == <J^T ct, t>, to rounding of the terms of both sums."""
     (left, left_size), (right, right_size) = _pairing(cts, dots), _pairing(pulled, ts)
-    eps = max(float(np.finfo(x.dtype).eps) for x in (*dots, *pulled))
+    eps = max(float(finfo(x.dtype).eps) for x in (*dots, *pulled))
     allowed = 200 * eps * (left_size + right_size)
     if not _agree(left, right, allowed):
         raise AssertionError(
@@ -246,7 +246,7 @@ def _check_reverse(f: Any, cts: Arrays, pulled: Arrays, ts: Arrays, label: str, 
     """Reverse mode against differences along one tangent."""
     wanted, size = _differences(f, f.point, ts, options["eps"])
     (left, terms), (right, more) = _pairing(cts, wanted), _pairing(pulled, ts)
-    eps = max([float(np.finfo(x.dtype).eps) for x in pulled])
+    eps = max([float(finfo(x.dtype).eps) for x in pulled])
     rtol = max(1e-7, 200 * eps) if options["rtol"] is None else options["rtol"]
     count = sum(c.size for c in cts)
     noise = 30 * np.finfo(np.float64).eps / options["eps"] * size * count

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from numbagrad.core.dtypes import FLOATING
+
 FLOATS = ("float32", "float64")
 ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "arctan2", "hypot")
 PUBLIC_RULES = ("arithmetic", "float", "compare", "predicate")
@@ -107,7 +109,7 @@ def _pull(function: Callable[..., Any], values: list[np.ndarray]) -> None:
 
     tape = Tape(lambda v: [function(*v)], [_placed(v) for v in values], "warmup")
     (out,) = tape.values()
-    if out.dtype.kind == "f":
+    if out.dtype.kind in FLOATING:
         tape.back([_placed(np.ones(out.shape, out.dtype))])
         tape.back([_placed(np.broadcast_to(np.ones((), out.dtype), out.shape))])
 

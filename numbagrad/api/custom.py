@@ -15,6 +15,7 @@ import numpy as np
 from numbagrad.api.arguments import argument_name, flatten_output
 from numbagrad.core.arguments import owned, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box, bind, level_of
 from numbagrad.core.transform import Tape, filled, push_forward, transpose
@@ -121,7 +122,7 @@ def checkpoint(fun: Function, *, policy: Any = None, prevent_cse: bool = True, s
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten(args)
-        arrays = [k for k, x in enumerate(leaves) if isinstance(x, Array) and x.dtype.kind in "fc"]
+        arrays = [k for k, x in enumerate(leaves) if isinstance(x, Array) and x.dtype.kind in INEXACT]
         values = [leaves[k]._value for k in arrays]
         if not any(isinstance(v, Box) for v in values):
             return fun(*args, **kwargs)
@@ -265,7 +266,7 @@ class _VjpCall(_FunctionCall):
                 if value is not None and value.shape != x.shape:
                     label = f"the cotangent of {argument_name(self.rule.fun, k)} has the wrong shape"
                     raise ValueError(message("custom_vjp", label, value.shape, x.shape))
-                result.append(None if value is None or x.dtype.kind not in "fc" else convert(value, x.dtype))
+                result.append(None if value is None or x.dtype.kind not in INEXACT else convert(value, x.dtype))
         return result
 
     def record(self, args: tuple[Any, ...], needs: Any, params: dict[str, Any]) -> tuple[Any, Any]:
@@ -346,11 +347,11 @@ class _JvpCall(_FunctionCall):
         for v, d in zip(outs, values, strict=True):
             if v.shape != d.shape:
                 raise ValueError(message("custom_jvp", "the tangent's shape is not the output's", d.shape, v.shape))
-        return outs, [convert(d, v.dtype) if v.dtype.kind in "fc" else d for d, v in zip(values, outs, strict=True)]
+        return outs, [convert(d, v.dtype) if v.dtype.kind in INEXACT else d for d, v in zip(values, outs, strict=True)]
 
     def advance(self, args: tuple[Any, ...], tangents: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
         outs, dots = self._rule(args, filled(tangents, args))
-        return tuple(outs), [d if o.dtype.kind in "fc" else None for o, d in zip(outs, dots, strict=True)]
+        return tuple(outs), [d if o.dtype.kind in INEXACT else None for o, d in zip(outs, dots, strict=True)]
 
     def pull(self, gs: Sequence[Any], saved: Any, needs: Any, params: dict[str, Any]) -> Sequence[Any]:
         return transpose(lambda tangents: self._rule(saved, tangents)[1], saved, gs)

@@ -10,7 +10,6 @@ from numbagrad.core import device as places
 from numbagrad.core.arguments import host_value, own
 from numbagrad.core.array import Array
 from numbagrad.core.device import default_device
-from numbagrad.core.dtypes import HALF
 from numbagrad.core.trace import concrete
 from numbagrad.core.tree import tree_leaves, tree_map
 
@@ -43,8 +42,6 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 
 def _put(leaf: Any, stay: bool, place: Any) -> Array:
-    if place is not None and isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype == HALF:
-        return Array(place.put(np.asarray(leaf)))
     value = host_value(leaf, "device_put")
     if stay and (isinstance(leaf, Array) or not isinstance(value, np.ndarray)):
         return Array(value)

@@ -19,6 +19,7 @@ from numbagrad.api.arguments import (
 )
 from numbagrad.core.arguments import own, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import FLOATING, INEXACT
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
 from numbagrad.core.registry import beside, own_zeros, zeros_like
@@ -69,7 +70,7 @@ def value_and_grad(
         (value,) = tape.values()
         cotangents = tape.back([beside(np.ones((), value.dtype), value)], release=True)
         grads = [
-            Array(_gradient(g, v) if v.dtype.kind in "fc" else beside(np.zeros(v.shape), v))
+            Array(_gradient(g, v) if v.dtype.kind in INEXACT else beside(np.zeros(v.shape), v))
             for g, v in zip(cotangents, split.values, strict=True)
         ]
         result = split.result(grads)
@@ -101,7 +102,7 @@ def _scalar_output(out: Any, holomorphic: bool) -> Any:
     elif value.dtype.kind == "c":
         step = "Take .real, or pass holomorphic=True for the complex derivative."
         raise TypeError(message("grad", "the output is not a real scalar", value.dtype, "a real scalar", step))
-    elif value.dtype.kind != "f":
+    elif value.dtype.kind not in FLOATING:
         raise TypeError(message("grad", "the output is not a floating scalar", value.dtype, "a float dtype"))
     return value
 
@@ -154,7 +155,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         cts = _matching(cotangent, call.tree, outputs, "vjp", "cotangent", "the output")
-        found = tape.back([c if o.dtype.kind in "fc" else None for c, o in zip(cts, outputs, strict=True)])
+        found = tape.back([c if o.dtype.kind in INEXACT else None for c, o in zip(cts, outputs, strict=True)])
         return tuple(split.unflatten([Array(_gradient(g, v)) for g, v in zip(found, split.values, strict=True)]))
 
     out = call.result(outputs)
@@ -169,7 +170,7 @@ def _matching(given: Any, tree: TreeDef, like: list[Any], name: str, what: str, 
         t = value_of(x, f"{name}: {what}")
         if t.shape != v.shape:
             raise ValueError(message(name, f"the {what} does not have the shape of {of}", t.shape, v.shape))
-        if v.dtype.kind in "fc":
+        if v.dtype.kind in INEXACT:
             if t.dtype.kind == "c" and v.dtype.kind != "c":
                 raise TypeError(message(name, f"the {what} is complex, {of} is not", t.dtype, v.dtype))
             t = own(convert(t, v.dtype), x)
@@ -192,7 +193,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> An
     structure = tree_flatten(tuple(primals))[1]
     ts = _matching(tuple(tangents), structure, split.values, "jvp", "tangent", "the primal")
     call = FlatCall("jvp", fun, split, has_aux)
-    moving = [t if v.dtype.kind in "fc" else None for t, v in zip(ts, split.values, strict=True)]
+    moving = [t if v.dtype.kind in INEXACT else None for t, v in zip(ts, split.values, strict=True)]
     trace = Trace("jvp")
     values, dots = push_forward(call, split.values, moving, trace)
     dots = [_gradient(d, v) for d, v in zip(dots, values, strict=True)]
@@ -214,7 +215,7 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     call = FlatCall("linearize", fun, split, has_aux)
     recording, trace = Recording("linearize"), Trace("linearize")
     probes = [recording.box(zeros_like(v)) for v in split.values]
-    moving = [p if v.dtype.kind in "fc" else None for p, v in zip(probes, split.values, strict=True)]
+    moving = [p if v.dtype.kind in INEXACT else None for p, v in zip(probes, split.values, strict=True)]
     values, dots = push_forward(call, split.values, moving, trace)
     recording.alive = False
     ends = filled(dots, values)

@@ -10,6 +10,7 @@ import numpy as np
 
 from numbagrad.api.arguments import Argnums, FlatCall, Split, check_argnums, check_function, strip
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.errors import message
 from numbagrad.core.record import Recording
 from numbagrad.core.registry import beside, zeros_like
@@ -74,7 +75,7 @@ def jacrev(
         blocks = []
         for j, out in enumerate(outputs):
             rows: list[list[Any]] = [[] for _ in run.split.values]
-            for k in range(_size(out) if out.dtype.kind in "fc" else 0):
+            for k in range(_size(out) if out.dtype.kind in INEXACT else 0):
                 cts = [_unit(out, k) if i == j else None for i in range(len(outputs))]
                 for row, g in zip(rows, filled(tape.back(cts), run.split.values), strict=True):
                     row.append(Array(g))
@@ -105,13 +106,13 @@ def jacfwd(
         recording = Recording("jacfwd")
         trace = Trace("jacfwd")
         probes = [recording.box(zeros_like(v)) for v in values]
-        moving = [p if v.dtype.kind in "fc" else None for p, v in zip(probes, values, strict=True)]
+        moving = [p if v.dtype.kind in INEXACT else None for p, v in zip(probes, values, strict=True)]
         outputs, dots = push_forward(run, values, moving, trace)
         recording.alive = False
         ends = filled(dots, outputs)
         columns: list[list[list[Any]]] = [[[] for _ in values] for _ in outputs]
         for i, v in enumerate(values):
-            for k in range(_size(v) if v.dtype.kind in "fc" else 0):
+            for k in range(_size(v) if v.dtype.kind in INEXACT else 0):
                 tangents = [_unit(w, k) if i == m else zeros_like(w) for m, w in enumerate(values)]
                 for j, t in enumerate(recording.play(tangents, ends)):
                     columns[j][i].append(Array(lower(t, recording)))
@@ -129,7 +130,7 @@ def _stack(parts: list[Any], out: Any, v: Any, axis: int) -> Any:
     """Rows (axis 0) or columns (last axis) as output.shape + input.shape."""
     shape = (*out.shape, *v.shape)
     if not parts:
-        return beside(np.zeros(shape, v.dtype if v.dtype.kind in "fc" else out.dtype), v)
+        return beside(np.zeros(shape, v.dtype if v.dtype.kind in INEXACT else out.dtype), v)
     return shaping.reshape(shaping.stack(parts, axis), shape)._value
 
 

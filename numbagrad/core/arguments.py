@@ -34,7 +34,8 @@ def scalar_cell(number: Any, dtype: np.dtype) -> ndarray:
 def from_numpy(x: ndarray, op: str) -> ndarray:
     """A NumPy array as a buffer: supported dtype, native byte order, aligned; shared where possible."""
     if x.dtype not in SUPPORTED or not x.flags.aligned:
-        x = x.astype(check_dtype(op, x.dtype))
+        dtype = check_dtype(op, x.dtype)
+        x = x.astype(dtype, copy=not x.flags.aligned or x.dtype is not dtype)
     if x.__class__ is not ndarray:
         if isinstance(x, np.ma.MaskedArray):
             raise TypeError(
@@ -87,6 +88,8 @@ def _from_other(x: Any, op: str) -> Any:
     if isinstance(x, range):
         return np.asarray(x, np.int64)
     shared = devices.foreign(x, op)
+    if shared is None:
+        shared = devices.host_bfloat16(x, op)
     if shared is not None:
         return shared
     if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):

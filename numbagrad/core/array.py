@@ -24,7 +24,8 @@ else:
 class Array(Methods):
     """An n-dimensional array of numbers on a device. Make one with `numbagrad.numpy.asarray` and friends.
 
-    Shapes: any, 0-d and empty included. Dtypes: bool, all integers, float32/64, complex64/128.
+    Shapes: any, 0-d and empty included. Dtypes: bool, all integers, float32/64, complex64/128;
+    float16 and bfloat16 (of ml_dtypes), which are computed in float32 and rounded once per operation.
 
     >>> import numbagrad.numpy as np
     >>> x = np.asarray([1.0, 2.0])
@@ -182,7 +183,7 @@ class Array(Methods):
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, **options: Any) -> Any:
         """DLPack capsule of the buffer (shared; do not write to it)."""
         value = self._buffer("a DLPack capsule", "Export it outside the transformed function.")
-        if value.__class__ is np.ndarray:
+        if value.__class__ is np.ndarray and value.dtype.kind != "V":  # NumPy exports no bfloat16
             return value.__dlpack__(stream=stream, max_version=max_version, **options)
         wanted, kept = options.get("dl_device"), options.get("copy") is not True
         if kept and wanted in (None, self.__dlpack_device__()):

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from numbagrad.config import OPENED
-from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import DeviceError
 from numbagrad.core.registry import PRIMITIVES, Linear, mixed_devices
 from numbagrad.core.trace import bind, concrete, device_of
@@ -63,7 +62,6 @@ class _Transfer(Linear):
     def run(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         (x,), name = args, params["device"]
         if name == CPU:
-            check_dtype("device_put", x.dtype)
             return x if x.__class__ is ndarray else x.device.get(x)
         return _cuda().find(name).put(x)
 
@@ -84,6 +82,12 @@ def foreign(x: Any, op: str) -> Any:
         if ask is None or int(ask()[0]) != 2:  # kDLCUDA
             return None
     return interop().imported(x, op)
+
+
+def host_bfloat16(x: Any, op: str) -> Any:
+    """The memory of another library's bfloat16 array on the CPU; None for anything else."""
+    named = str(getattr(x, "dtype", "")).endswith("bfloat16")
+    return interop().host_bfloat16(x, op) if named and hasattr(x, "__dlpack__") else None
 
 
 def interop() -> Any:

@@ -16,8 +16,13 @@ SUPPORTED = frozenset(
         *("float32", "float64", "complex64", "complex128"),
     )
 )
-# Kept on GPUs, where everything is computed in float32 and rounded once; the CPU has no kernels for it.
-HALF = np.dtype(np.float16)
+# Types of 16 bits that values may have, too: everything is computed in float32 and rounded once. Those met so far, so
+# that a program without them never looks for them.
+HALVES: set[np.dtype] = set()
+FLOAT16 = np.dtype(np.float16)
+# NumPy's kinds of floating types. bfloat16 is a type of ml_dtypes, and for NumPy all such are "V".
+FLOATING, INEXACT = "fV", "fcV"
+_SINGLE = np.dtype(np.float32)
 BOOL, INT, FLOAT, COMPLEX = (np.dtype(t) for t in (bool, np.int64, np.float64, np.complex128))
 DEFAULTS: dict[type, np.dtype] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
 SCALARS = frozenset(DEFAULTS)
@@ -26,34 +31,57 @@ _pairs: dict[tuple[Any, Any], np.dtype] = {}
 _EXAMPLES = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
-def check_dtype(op: str, dtype: Any, on_gpu: bool = False) -> np.dtype:
-    """A supported dtype (`on_gpu`: float16 is one), or a TypeError that says what to do."""
+def check_dtype(op: str, dtype: Any) -> np.dtype:
+    """A supported dtype, or a TypeError that says what to do."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return bfloat16(op)
     try:
         found = np.dtype(dtype)
     except TypeError as error:
         raise TypeError(message(op, "not a dtype", repr(dtype), "a NumPy dtype such as 'float64'")) from error
-    if on_gpu and found == HALF:
-        return HALF
-    if found not in SUPPORTED:
-        plain = found.newbyteorder("=")
-        if plain in SUPPORTED:
-            return plain
-        raise TypeError(
-            message(
-                op,
-                "dtype is not supported",
-                found,
-                "bool, an integer type, float32, float64, complex64 or complex128",
-                _step(found),
-            )
-        )
-    return found
+    if found in SUPPORTED:
+        return found
+    if is_half(found):
+        found = FLOAT16 if found.kind == "f" else np.dtype(found.type)  # in this machine's byte order
+        HALVES.add(found)
+        return found
+    plain = found.newbyteorder("=")
+    if plain in SUPPORTED:
+        return plain
+    needed = "bool, an integer type, float16, bfloat16, float32, float64, complex64 or complex128"
+    step = "Convert with .astype(...) first." if found.kind in "fcmM" else "Convert to numbers first."
+    raise TypeError(message(op, "dtype is not supported", found, needed, step))
 
 
-def _step(dtype: np.dtype) -> str:
-    if dtype == HALF:
-        return "float16 is kept on GPUs only: device_put it there, or convert with .astype('float32') first."
-    return "Convert with .astype(...) first." if dtype.kind in "fcmM" else "Convert to numbers first."
+def is_half(dtype: np.dtype) -> bool:
+    """Whether the type is float16 or bfloat16."""
+    return dtype.itemsize == 2 and (dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16"))
+
+
+def bfloat16(op: str = "bfloat16") -> np.dtype:
+    """The type bfloat16, which NumPy has from ml_dtypes."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        needed = "the package ml_dtypes"
+        step = "pip install ml_dtypes, or take float16."
+        raise TypeError(message(op, "NumPy has no bfloat16 of its own", "no ml_dtypes", needed, step)) from None
+    return check_dtype(op, ml_dtypes.bfloat16)
+
+
+def computed(dtype: np.dtype) -> np.dtype:
+    """The type kernels compute in: float32 for types of 16 bits."""
+    return _SINGLE if is_half(dtype) else dtype
+
+
+def finfo(dtype: Any) -> Any:
+    """NumPy's limits of a floating type, for bfloat16 those of ml_dtypes."""
+    found = check_dtype("finfo", getattr(dtype, "dtype", dtype))
+    if found.kind != "V":
+        return np.finfo(found)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(found)
 
 
 def result_type(kinds: Iterable[Any]) -> np.dtype:
@@ -75,15 +103,27 @@ def promote_pair(a: Any, b: Any) -> Any:
             found = max(weak, key=[bool, int, float, complex].index)
         elif weak and np.dtype(b if a in SCALARS else a) == BOOL:
             found = DEFAULTS[weak[0]]
+        elif "V" in (getattr(a, "kind", ""), getattr(b, "kind", "")):
+            found = _with_bfloat16(a, b)
         else:
             found = np.result_type(_EXAMPLES.get(a, a), _EXAMPLES.get(b, b))
         _pairs[a, b] = found
     return found
 
 
+def _with_bfloat16(a: Any, b: Any) -> np.dtype:
+    """NumPy knows few of these: integers take bfloat16 whatever their size, and float16 has other numbers."""
+    first, other = (a, b) if getattr(a, "kind", "") == "V" else (b, a)
+    if other is complex:
+        return np.dtype(np.complex64)
+    if first is other or other.__class__ is type or other.kind in "biu":
+        return first
+    return np.result_type(_SINGLE, other)
+
+
 def is_inexact(dtype: np.dtype) -> bool:
     """Whether the type has derivatives: floating or complex."""
-    return dtype.kind in "fc"
+    return dtype.kind in INEXACT
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
@@ -95,9 +135,9 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
     """The complex type whose parts hold this type."""
     if dtype.kind == "c":
         return dtype
-    return np.dtype(np.complex64) if dtype == np.float32 else COMPLEX
+    return np.dtype(np.complex64) if computed(dtype) == _SINGLE else COMPLEX
 
 
 def float_dtype(dtype: np.dtype) -> np.dtype:
     """The type a function with real results computes in: integers and bool become float64."""
-    return dtype if dtype.kind in "fc" else FLOAT
+    return dtype if dtype.kind in INEXACT else FLOAT

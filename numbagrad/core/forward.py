@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.trace import Box, Trace, bind
 
 
@@ -33,7 +34,7 @@ class DualBox(Box):
         outs = (out,) if op.outputs == 1 else out
         plan = op.jvp_plan(moving)
         boxed = [
-            o if t is None or o.dtype.kind not in "fc" else DualBox(o, t, self.trace)
+            o if t is None or o.dtype.kind not in INEXACT else DualBox(o, t, self.trace)
             for o, t in zip(outs, plan.apply(plan.residuals(lower, outs), tangents), strict=True)
         ]
         return boxed[0] if op.outputs == 1 else tuple(boxed)
@@ -52,7 +53,7 @@ class DualBox(Box):
             return bind(primitive, tuple(lower), params)
         out, t = primitive.advance(tuple(lower), tangents, params)
         if primitive.outputs == 1:
-            return out if t is None or out.dtype.kind not in "fc" else DualBox(out, t, trace)
+            return out if t is None or out.dtype.kind not in INEXACT else DualBox(out, t, trace)
         if t is None:
             return out
         return tuple(o if d is None else DualBox(o, d, trace) for o, d in zip(out, t, strict=True))

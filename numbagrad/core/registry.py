@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.dtypes import HALF
+from numbagrad.core import half
+from numbagrad.core.dtypes import HALVES, INEXACT
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.core.trace import Aval, bind, concrete, device_of
 
@@ -109,6 +110,8 @@ class Primitive:
         kernel = self._cpu
         if kernel is None:
             kernel = self._cpu = lookup(self.name, "cpu", self.home)
+        if HALVES and not HALVES.isdisjoint([a.dtype for a in args]):
+            return half.call(PRIMITIVES["convert"], kernel, self.name, args, params)
         return kernel(*args, **params)
 
     def _run_on(self, place: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -119,8 +122,8 @@ class Primitive:
                 raise mixed_devices(self.name, args)
         kernel = lookup(self.name, device.platform, self.home)
         operands = [place.put(a) if a.__class__ is ndarray else a for a in args]
-        if HALF in [a.dtype for a in operands]:
-            return device.half_call(kernel, self.name, operands, params)
+        if HALVES and not HALVES.isdisjoint([a.dtype for a in operands]):
+            return half.call(PRIMITIVES["convert"], kernel, self.name, operands, params)
         return kernel(*operands, **params)
 
     # What reverse mode keeps of the operands and results, and how it pulls a cotangent back.
@@ -308,7 +311,7 @@ class Smooth(Primitive):
 
 def _aval(value: Any) -> Any:
     """An operand without its numbers; indices and masks, which have no derivative, stay."""
-    return Aval(value.shape, value.dtype) if value.dtype.kind in "fc" else value
+    return Aval(value.shape, value.dtype) if value.dtype.kind in INEXACT else value
 
 
 def beside(value: Any, like: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.registry import accumulate, accumulate_into, own_zeros, zeros
 from numbagrad.core.trace import Box, Trace, bind, is_concrete
 
@@ -80,14 +81,14 @@ class TapeBox(Box):
         if op.outputs > 1:
             node = Node(op, parents, needs, saved, {}, [(o.shape, o.dtype) for o in outs])
             return self._several(outs, node)
-        if out.dtype.kind not in "fc":
+        if out.dtype.kind not in INEXACT:
             return out
         node = Node(op, parents, needs, saved, {}, None)
         return TapeBox(out, self.trace, (node.id, node))
 
     def _several(self, outs: Sequence[Any], node: Node) -> tuple[Any, ...]:
         return tuple(
-            TapeBox(o, self.trace, ((node.id, k) if k else node.id, node)) if o.dtype.kind in "fc" else o
+            TapeBox(o, self.trace, ((node.id, k) if k else node.id, node)) if o.dtype.kind in INEXACT else o
             for k, o in enumerate(outs)
         )
 
@@ -110,7 +111,7 @@ class TapeBox(Box):
         needs = tuple(traced)
         out, saved = primitive.record(tuple(lower), needs, params)
         if primitive.outputs == 1:
-            if out.dtype.kind not in "fc":
+            if out.dtype.kind not in INEXACT:
                 return out
             node = Node(primitive, parents, needs, saved, params, None)
             return TapeBox(out, trace, (node.id, node))

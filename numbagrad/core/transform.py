@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.forward import DualBox
 from numbagrad.core.registry import zeros, zeros_like
 from numbagrad.core.reverse import TapeBox, input_box, walk
@@ -22,7 +23,7 @@ class Tape:
     def __init__(self, function: FlatFunction, inputs: Values, name: str) -> None:
         self.trace = Trace(name)
         self.inputs = inputs
-        self.boxes = [input_box(v, self.trace) if v.dtype.kind in "fc" else v for v in inputs]
+        self.boxes = [input_box(v, self.trace) if v.dtype.kind in INEXACT else v for v in inputs]
         try:
             self.outputs = list(function(list(self.boxes)))
         finally:

@@ -15,6 +15,7 @@ import numpy as np
 
 from numbagrad.core.arguments import host_value, own, owned, promote, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.kernels.cpu.places import as_int64
@@ -203,7 +204,7 @@ def gather(
 
 def _fill(dtype: np.dtype, fill_value: Any) -> np.ndarray:
     if fill_value is None:
-        if dtype.kind in "fc":
+        if dtype.kind in INEXACT:
             fill_value = np.nan
         elif dtype.kind == "b":
             fill_value = True

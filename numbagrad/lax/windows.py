@@ -13,6 +13,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, meet_with, own, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
+from numbagrad.core.dtypes import FLOATING
 from numbagrad.core.errors import message
 from numbagrad.core.registry import own_zeros
 from numbagrad.core.trace import concrete
@@ -124,7 +125,7 @@ def _scalar(op: str, init: Any, x: Any) -> Any:
         raise TypeError(message(op, "the initial value is not a scalar", f"shape {value.shape}", "shape ()"))
     if value.dtype == dtype:
         return value
-    order, integers = "biufc".index, {value.dtype.kind, dtype.kind} <= {"i", "u"}
+    order, integers = "biufVc".index, {value.dtype.kind, dtype.kind} <= {"i", "u"}
     fits = order(value.dtype.kind) <= order(dtype.kind) or integers
     if integers and isinstance(value, np.ndarray):
         fits = np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
@@ -141,7 +142,7 @@ def _is_identity(kind: str, init: Any) -> bool:
         return False
     if kind == "add":
         return bool(init == 0)
-    if init.dtype.kind == "f":
+    if init.dtype.kind in FLOATING:
         return bool(init == (-np.inf if kind == "max" else np.inf))
     if init.dtype.kind == "b":
         return bool(init) == (kind == "min")

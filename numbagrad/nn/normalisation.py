@@ -9,7 +9,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import check_dtype, float_dtype
+from numbagrad.core.dtypes import check_dtype, finfo, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import creation, reductions, shaping
@@ -42,7 +42,7 @@ def logsumexp(
     shift = ew.where(ew.isfinite(shift), shift, 0.0)
     # the largest exponent is taken from all that count; a factor of 0 keeps its derivative, exp(a) / sum
     weight = ew.call("exp", x - shift)
-    largest = float(np.finfo(x.dtype).max)
+    largest = float(finfo(x.dtype).max)
     weight = ew.where(factor == 0, ew.call("minimum", weight, largest), weight)  # 0 * inf would be nan
     total = reductions.sum(factor * weight, axes, keepdims=keepdims, where=where)
     out = ew.call("log", ew.absolute(total)) + (shift if keepdims else shift.reshape(total.shape))

@@ -14,6 +14,7 @@ import numpy as np
 
 from numbagrad.core.arguments import owned
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import FLOATING, float_dtype, real_dtype
 from numbagrad.core.errors import message
 from numbagrad.lax.windows import Padding, geometry
 from numbagrad.numpy import elementwise as ew
@@ -166,7 +167,7 @@ def avg_pool(
 def _counts(window: Geometry, dtype: np.dtype) -> np.ndarray:
     """Elements that each window reads (1 where there are none), of a shape that broadcasts."""
     counted = Geometry(tuple(a if not a.trivial else Axis(1) for a in window.axes))
-    real = np.dtype(np.float32) if dtype in (np.float32, np.complex64) else np.dtype(np.float64)
+    real = real_dtype(float_dtype(dtype))
     return np.maximum(prims.window_sum(np.ones(counted.shape, real), window=counted), real.type(1))
 
 
@@ -196,7 +197,7 @@ def lp_pool(
     window = _windows("lp_pool", x.shape, window_shape, strides, padding, channel_axis)
     if p == 1:
         return Array(prims.window_sum(ew.absolute(x)._value, window=window))
-    even = p == int(p) and int(p) % 2 == 0 and x.dtype.kind == "f"  # |x|**p is smooth, and |x| is not
+    even = p == int(p) and int(p) % 2 == 0 and x.dtype.kind in FLOATING  # |x|**p is smooth, and |x| is not
     power = x ** int(p) if even else ew.absolute(x) ** p
     total = Array(prims.window_sum(power._value, window=window))
     zero = total == 0

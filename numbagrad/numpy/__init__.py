@@ -3,6 +3,7 @@
 import numpy as _numpy
 
 from numbagrad.core.array import Array as ndarray
+from numbagrad.core.dtypes import finfo
 from numbagrad.numpy import (
     fft,
     linalg,
@@ -39,12 +40,12 @@ uint8 = _numpy.uint8
 uint16 = _numpy.uint16
 uint32 = _numpy.uint32
 uint64 = _numpy.uint64
+float16 = _numpy.float16
 float32 = _numpy.float32
 float64 = _numpy.float64
 complex64 = _numpy.complex64
 complex128 = _numpy.complex128
 dtype = _numpy.dtype
-finfo = _numpy.finfo
 iinfo = _numpy.iinfo
 isdtype = _numpy.isdtype
 floating = _numpy.floating
@@ -59,3 +60,15 @@ bool = _numpy.bool_
 int_ = _numpy.int64
 float_ = _numpy.float64
 uint = _numpy.uint64
+
+
+def __getattr__(name: str) -> _numpy.dtype:
+    """bfloat16, once it is asked for: it comes with another package."""
+    if name != "bfloat16":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from numbagrad.core.dtypes import bfloat16
+
+    try:
+        return bfloat16()
+    except TypeError as error:
+        raise AttributeError(str(error)) from None

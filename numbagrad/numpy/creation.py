@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core.arguments import arrays_of, host_value, own, owned, together
 from numbagrad.core.array import Array
-from numbagrad.core.device import chosen, find, foreign, move, place_of, placed
+from numbagrad.core.device import chosen, find, foreign, host_bfloat16, move, place_of, placed
 from numbagrad.core.dtypes import FLOAT, check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import shaping
@@ -78,7 +78,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     shared = foreign(x, "from_dlpack")
     if shared is None:
-        shared = np.from_dlpack(x)
+        shared = host_bfloat16(x, "from_dlpack")
+        shared = np.from_dlpack(x) if shared is None else shared
         shared = owned(shared.copy() if copy else shared, "from_dlpack")
     elif copy:
         shared = shared.copy()

@@ -9,7 +9,7 @@ import numpy as np
 
 from numbagrad.core.arguments import value_of
 from numbagrad.core.array import Array
-from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
+from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions, shaping, ufuncs
@@ -47,7 +47,7 @@ def accumulate(primitive: Any, value: Any, axis: int, target: np.dtype, reverse:
     """A running sum or product in a dtype."""
     if target == BOOL:  # any so far, or all
         return _OF_BOOL[primitive](convert(value, BOOL), axis=axis, reverse=reverse)
-    if value.dtype.kind in "fc" or target.kind in "fc":
+    if value.dtype.kind in INEXACT or target.kind in INEXACT:
         return primitive(convert(value, target), axis=axis, reverse=reverse)
     return primitive(value, axis=axis, reverse=reverse, dtype=target)
 
@@ -96,7 +96,7 @@ cumprod = _cumulative(
 def _ignoring_nan(name: str, function: Callable[..., Array], fill: int, doc: str) -> Callable[..., Array]:
     def ignoring(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         x = Array(value_of(a, name))
-        if x.dtype.kind in "fc":
+        if x.dtype.kind in INEXACT:
             x = ew.where(ew.isnan(x), np.asarray(fill, x.dtype), x)
         return function(x, axis, dtype, out)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, selected, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import default, place_of, placed
-from numbagrad.core.dtypes import BOOL, check_dtype, float_dtype
+from numbagrad.core.dtypes import BOOL, FLOATING, INEXACT, check_dtype, finfo, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES, own_zeros
 from numbagrad.core.trace import concrete
@@ -66,7 +66,7 @@ RULES: dict[str, Callable[[np.dtype, str], np.dtype]] = {
 
 def call(name: str, *xs: Any, dtype: Any = None) -> Array:
     """Promote array-likes and apply the elementwise operation of an atom."""
-    values, common = promote(xs, name, None if dtype is None else check_dtype(name, dtype, on_gpu=True))
+    values, common = promote(xs, name, None if dtype is None else check_dtype(name, dtype))
     wanted = RULES[ATOMS[name].rule](common, name)
     if wanted != common:
         values = [convert(v, wanted) for v in values]
@@ -116,7 +116,7 @@ def define(atom_name: str) -> Callable[..., Array]:
     atom, name, operation = ATOMS[atom_name], atom_name, op(atom_name)
 
     def unary(x: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
-        if isinstance(x, Array) and out is None and dtype is None and x._value.dtype.kind in "fc":
+        if isinstance(x, Array) and out is None and dtype is None and x._value.dtype.kind in INEXACT:
             return Array(operation(x._value))
         return store(call(atom_name, x, dtype=dtype), out, name)
 
@@ -290,7 +290,7 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
         (False, True)
         if value.dtype == BOOL
         else (-np.inf, np.inf)
-        if value.dtype.kind == "f"
+        if value.dtype.kind in FLOATING
         else (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max)
     )
     values, _ = promote((x, limits[0] if low is None else low, limits[1] if high is None else high), "clip")
@@ -302,8 +302,9 @@ def power(x: Any, y: Any, /, out: Any = None, *, dtype: Any = None) -> Array:
 
     Integer arrays to a negative integer power raise, as in NumPy.
     """
-    if dtype is None and y.__class__ in (int, float) and isinstance(x, Array) and x.dtype.kind in "fc":
-        short = {2.0: "square", -1.0: "reciprocal"}.get(y) or ("sqrt" if y == 0.5 and x.dtype.kind == "f" else None)
+    if dtype is None and y.__class__ in (int, float) and isinstance(x, Array) and x.dtype.kind in INEXACT:
+        root = "sqrt" if y == 0.5 and x.dtype.kind in FLOATING else None
+        short = {2.0: "square", -1.0: "reciprocal"}.get(y, root)
         if short:
             return store(call(short, x), out, "power")
     values, common = promote((x, y), "power", None if dtype is None else check_dtype("power", dtype))
@@ -375,8 +376,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return Array(value)
     if value.dtype.kind == "c":
         return nan_to_num(real(x), True, nan, posinf, neginf) + 1j * nan_to_num(imag(x), True, nan, posinf, neginf)
-    limits = np.finfo(value.dtype)
+    limits = finfo(value.dtype)
     x = Array(value)
     x = where(isnan(x), nan, x)
-    x = where(x == np.inf, limits.max if posinf is None else posinf, x)
-    return where(x == -np.inf, limits.min if neginf is None else neginf, x)
+    x = where(x == np.inf, float(limits.max) if posinf is None else posinf, x)
+    return where(x == -np.inf, float(limits.min) if neginf is None else neginf, x)

@@ -11,6 +11,7 @@ import numpy as np
 
 from numbagrad.core.arguments import owned
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import complex_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import shaping
 from numbagrad.numpy.reductions import normalize_axis
@@ -21,7 +22,6 @@ from numbagrad.primitives.slices import embed, getitem
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "rfftfreq"]
 
 fftfreq, rfftfreq = np.fft.fftfreq, np.fft.rfftfreq
-_COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64)}
 
 
 def _resized(x: Any, axis: int, n: int) -> Any:
@@ -37,7 +37,7 @@ def _resized(x: Any, axis: int, n: int) -> Any:
 def _transform(name: str, a: Any, sizes: Any, axes: Sequence[int], norm: str | None, inverse: bool) -> Array:
     x = owned(a, name)
     if x.dtype.kind != "c":
-        x = convert(x, _COMPLEX.get(x.dtype, np.dtype(np.complex128)))
+        x = convert(x, complex_dtype(x.dtype))
     where = tuple(normalize_axis(axis, len(x.shape), name) for axis in axes)
     for axis, n in zip(where, [x.shape[k] for k in where] if sizes is None else sizes):
         if operator.index(n) < 1:

@@ -11,6 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with
 from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.device import beside
+from numbagrad.core.dtypes import FLOATING
 from numbagrad.core.errors import message
 from numbagrad.core.trace import concrete
 from numbagrad.numpy import elementwise as ew
@@ -149,7 +150,7 @@ def _span(range: Any, name: str) -> Any:
 
 
 def _finite(values: Any, name: str) -> None:
-    if values.dtype.kind == "f" and values.size and not np.isfinite(_ends(values)).all():
+    if values.dtype.kind in FLOATING and values.size and not np.isfinite(_ends(values)).all():
         step = "Give range=, or edges: then what is outside is left out."
         raise ValueError(message(name, "the range of the data", "nan or inf", "finite values", step))
 
@@ -167,7 +168,7 @@ def _edges(plain: Any, bins: Any, range: Any, weights: Any, name: str) -> np.nda
     if plain.__class__ is not np.ndarray:  # but for a rule, the ends of the data are all that counts
         plain = np.asarray(plain) if isinstance(bins, str) or not plain.size else np.asarray(_ends(plain))
     edges = np.histogram_bin_edges(plain, bins, span)
-    return edges if edges.dtype.kind == "f" and edges.itemsize >= 4 else np.asarray(edges, float)
+    return edges if edges.dtype.kind in FLOATING and edges.itemsize >= 4 else np.asarray(edges, float)
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None) -> Any:

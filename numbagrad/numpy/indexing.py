@@ -16,6 +16,7 @@ import numpy as np
 from numbagrad.core.arguments import host_value, meet_with, own, promote
 from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.device import place_of
+from numbagrad.core.dtypes import FLOATING
 from numbagrad.core.errors import TracerConversionError, ViewAssignmentError, message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
@@ -413,7 +414,7 @@ def holds(name: str, dtype: np.dtype, update: np.dtype, fractions: bool = True) 
     if update.kind == "c" and dtype.kind != "c":
         wanted, step = f"a real update for {dtype}", "Convert one of them with .astype or take .real."
         raise TypeError(message(name, "the imaginary part would be lost", f"{dtype}, {update}", wanted, step))
-    if not fractions and update.kind == "f" and dtype.kind in "biu":
+    if not fractions and update.kind in FLOATING and dtype.kind in "biu":
         wanted, step = f"integers for {dtype}", "Convert one of them with .astype."
         raise TypeError(message(name, "what follows the point would be lost", f"{dtype}, {update}", wanted, step))
 

@@ -11,7 +11,7 @@ from numbagrad.config import OPENED
 from numbagrad.core.arguments import scalar_cell
 from numbagrad.core.array import Array, ViewArray
 from numbagrad.core.device import find, meet, move
-from numbagrad.core.dtypes import check_dtype
+from numbagrad.core.dtypes import FLOATING, INEXACT, check_dtype
 from numbagrad.core.errors import TracerConversionError, message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import creation, cumulative, indexing, order, products, reductions, shaping, ufuncs
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floating: bool) -> Callable[..., Any]:
     """A binary operator. The first lines are the fast path: equal types, or a Python number beside an array."""
     operation = op(atom_name)
-    kinds = "fc" if floating else "iufc"
+    kinds = INEXACT if floating else "iu" + INEXACT
 
     def method(self: Array, other: Any) -> Any:
         x = self._value
@@ -39,7 +39,7 @@ def _operator(atom_name: str, function: Callable[..., Array], swap: bool, floati
                     return Array(operation(y, x) if swap else operation(x, y))
             else:
                 kind = other.__class__
-                if (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fc"):
+                if (kind is float and dtype.kind in FLOATING) or (kind is int and dtype.kind in INEXACT):
                     y = scalar_cell(other, dtype)
                     return Array(operation(y, x) if swap else operation(x, y))
         if other is None or isinstance(other, (str, bytes, dict, set)):
@@ -135,7 +135,7 @@ def _contains(self: Array, item: Any) -> bool:
 
 def astype(self: Array, dtype: Any, copy: bool = True, device: Any = None) -> Array:
     """Converted to another dtype; complex to real takes the real part."""
-    found = convert(self._value, check_dtype("astype", dtype, on_gpu=self.device != "cpu"))
+    found = convert(self._value, check_dtype("astype", dtype))
     return Array(found if device is None else move(found, find(device, "astype")))
 
 

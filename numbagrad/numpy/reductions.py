@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import BOOL, HALF, check_dtype, float_dtype
+from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.primitives import reduce as prims
@@ -66,7 +66,7 @@ def _masked(value: Any, where: Any, identity: Any, name: str) -> Any:
 def _sum_dtype(dtype: np.dtype, wanted: Any, name: str) -> np.dtype:
     """NumPy's accumulator: small integers and bool become 64-bit."""
     if wanted is not None:
-        return check_dtype(name, wanted, on_gpu=dtype == HALF)
+        return check_dtype(name, wanted)
     if dtype.kind in "bi":
         return np.dtype(np.int64)
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype
@@ -89,7 +89,7 @@ def _accumulating(name: str, identity: int, doc: str) -> Any:
         ndim = len(value.shape)
         axes = normalize_axes(axis, ndim, name)
         target = _sum_dtype(value.dtype, dtype, name)
-        if value.dtype.kind in "fc" or target.kind in "fc":
+        if value.dtype.kind in INEXACT or target.kind in INEXACT:
             result = primitive(convert(value, target), axes=axes)
         else:
             result = primitive(value, axes=axes, dtype=target)
@@ -312,7 +312,7 @@ def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False, *, b: Any = Non
 
 def _without_nan(a: Any, fill: Any, name: str) -> tuple[Array, Array | None]:
     x = Array(owned(a, name))
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind not in INEXACT:
         return x, None
     missing = ew.isnan(x)
     return ew.where(missing, np.asarray(fill, x.dtype), x), missing

@@ -11,6 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, owned, promote, selected
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside, default, place_of, placed, report
+from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.errors import message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
@@ -93,7 +94,7 @@ def _index(name: str, indices: Any, x: Array, wrap: int = 0) -> Any:
 def _filled(found: Array, inside: Any, fill_value: Any) -> Array:
     """nan (0 for integers), or the fill value, where an index was out of range."""
     if fill_value is None:
-        fill_value = np.nan if found.dtype.kind in "fc" else 0
+        fill_value = np.nan if found.dtype.kind in INEXACT else 0
     return ew.where(inside, found, np.asarray(fill_value).astype(found.dtype))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import host_value, kind_of, meet_with, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import DEFAULTS, float_dtype, promote_pair
+from numbagrad.core.dtypes import DEFAULTS, INEXACT, float_dtype, promote_pair
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import indexing
@@ -69,7 +69,7 @@ class Place:
         x, update, how = self._array._value, host_value(values), mode_of(mode)
         indexing.holds(f"x.at[i].{name}", x.dtype, update.dtype)
         dtype = x.dtype
-        if dtype.kind not in "fc":
+        if dtype.kind not in INEXACT:
             found = promote_pair(dtype, kind_of(values, update))
             dtype = DEFAULTS.get(found, found)
             dtype = float_dtype(dtype) if name == "divide" else dtype

@@ -11,7 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import host_value, own, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import place_of
-from numbagrad.core.dtypes import real_dtype
+from numbagrad.core.dtypes import FLOATING, real_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
@@ -167,7 +167,7 @@ def _real(name: str, value: Any) -> Any:
     """Floats, of integers too."""
     if value.dtype.kind == "c":
         raise TypeError(message(name, "no order among complex numbers", value.dtype, "a real dtype"))
-    return value if value.dtype.kind == "f" else convert(value, np.dtype(np.float64))
+    return value if value.dtype.kind in FLOATING else convert(value, np.dtype(np.float64))
 
 
 @_over_segments

@@ -13,6 +13,7 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core.arguments import arrays_of, host_value, scalar_cell, together, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import FLOATING, computed
 from numbagrad.core.errors import message
 from numbagrad.core.registry import own_zeros
 from numbagrad.core.trace import concrete
@@ -48,7 +49,7 @@ class AdamState(NamedTuple):
 def _start(params: Any, name: str) -> Any:
     def zeros(leaf: Any) -> Array:
         value = value_of(leaf, name)
-        if value.dtype.kind != "f":
+        if value.dtype.kind not in FLOATING:
             raise TypeError(
                 message(
                     name,
@@ -58,7 +59,7 @@ def _start(params: Any, name: str) -> Any:
                     "Keep other arrays out of params.",
                 )
             )
-        return Array(own_zeros(concrete(value), value.shape, value.dtype))
+        return Array(own_zeros(concrete(value), value.shape, computed(value.dtype)))
 
     return tree_map(zeros, params)
 
@@ -78,12 +79,14 @@ def _map_trees(name: str, operation: MapOp, scalars: Any, params: Any, *trees: A
     for leaf, *others in zip(leaves, *columns, strict=True):
         given = [host_value(v, name) for v in (leaf, *others)]
         p, *tensors = together(name, (leaf, *others), given) if OPENED else given
-        tensors = [convert(t, p.dtype) for t in tensors]
+        dtype = computed(p.dtype)  # 16 bits are too few for running means: they are kept in float32
+        tensors = [convert(t, dtype) for t in tensors]
         for t in tensors:
             if t.shape != p.shape:
                 raise ValueError(message(name, "a gradient does not fit its parameter", t.shape, p.shape))
-        outs = operation(p, *tensors, *(_scalar(s, p.dtype) for s in scalars))
-        results.append(outs if operation.outputs > 1 else (outs,))
+        outs = operation(convert(p, dtype), *tensors, *(_scalar(s, dtype) for s in scalars))
+        first, *rest = outs if operation.outputs > 1 else (outs,)
+        results.append((convert(first, p.dtype), *rest))
     return [tree_unflatten(structure, [Array(r[k]) for r in results]) for k in range(operation.outputs)]
 
 
@@ -206,7 +209,7 @@ def global_norm(tree: Any) -> Array:
         total = square if total is None else total + square
     if total is None:
         return Array(np.zeros(()))
-    return call_internal("norm_sqrt", total if total.dtype.kind == "f" else total.astype(float))
+    return call_internal("norm_sqrt", total if total.dtype.kind in FLOATING else total.astype(float))
 
 
 def clip_by_global_norm(tree: Any, max_norm: Any) -> Any:
@@ -220,4 +223,4 @@ def clip_by_global_norm(tree: Any, max_norm: Any) -> Any:
 
 
 def _scaled(x: Array, scale: Array) -> Array:
-    return x * Array(convert(scale._value, x.dtype if x.dtype.kind == "f" else scale.dtype))
+    return x * Array(convert(scale._value, x.dtype if x.dtype.kind in FLOATING else scale.dtype))

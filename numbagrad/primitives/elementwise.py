@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.dtypes import HALF, check_dtype
+from numbagrad.core.dtypes import HALVES
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES, mixed_devices
-from numbagrad.core.trace import device_of, escaped
+from numbagrad.core.trace import escaped
 from numbagrad.scalar import ATOMS, Atom, Expr, arg, diff
 from numbagrad.scalar.atoms import cast
 from numbagrad.scalar.expr import arguments, substitute
@@ -256,9 +256,7 @@ def convert(value: Any, dtype: np.dtype) -> Any:
     source = value.dtype
     if source == dtype:
         return value
-    if dtype == HALF and device_of(value) == "cpu":
-        check_dtype("convert", dtype)
-    if value.__class__ is ndarray and (value.ndim == 0 or value.size == 0):
+    if value.__class__ is ndarray and (value.ndim == 0 or value.size == 0) and dtype not in HALVES:
         return value.real.astype(dtype) if source.kind == "c" and dtype.kind not in "cb" else value.astype(dtype)
     return _cast_op(source, dtype)(value)
 

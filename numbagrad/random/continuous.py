@@ -16,7 +16,7 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core.arguments import host_value, together
 from numbagrad.core.array import Array
-from numbagrad.core.dtypes import check_dtype
+from numbagrad.core.dtypes import FLOATING, check_dtype, computed, finfo, is_half
 from numbagrad.core.errors import message
 from numbagrad.primitives.elementwise import MapOp, convert, map_op
 from numbagrad.random.keys import key_of, raw_bits, shape_of, split
@@ -27,10 +27,10 @@ F32 = np.dtype(np.float32)
 
 
 def float_of(dtype: Any, op: str) -> np.dtype:
-    """float32 or float64, or the user's error."""
+    """A real floating dtype, or the user's error."""
     found = check_dtype(op, dtype)
-    if found.kind != "f":
-        raise TypeError(message(op, "not a real floating dtype", found, "float32 or float64"))
+    if found.kind not in FLOATING:
+        raise TypeError(message(op, "not a real floating dtype", found, "float16, bfloat16, float32 or float64"))
     return found
 
 
@@ -43,25 +43,28 @@ def _high_bits(dtype: np.dtype, count: int) -> Expr:
 
 def unit(dtype: np.dtype) -> Expr:
     """Uniform on [0, 1)."""
-    n = 24 if dtype == F32 else 53
-    return _high_bits(dtype, n) * 2.0**-n
+    n = finfo(dtype).nmant + 1  # as many bits as the type has, so that no rounding reaches 1
+    return _high_bits(computed(dtype), n) * 2.0**-n
 
 
 def inside(dtype: np.dtype) -> Expr:
     """Uniform on the open interval (0, 1), symmetric about 1/2."""
+    dtype = computed(dtype)
     n = 23 if dtype == F32 else 52
     return (_high_bits(dtype, n) + 0.5) * 2.0**-n
 
 
 def signed(dtype: np.dtype) -> Expr:
     """Uniform on the open interval (-1, 1), symmetric about 0 and never 0."""
+    dtype = computed(dtype)
     n = 24 if dtype == F32 else 53
     return _high_bits(dtype, n) * 2.0 ** (1 - n) - (1 - 2.0**-n)
 
 
 @cache
 def _map(name: str, dtype: np.dtype, source: Callable[..., Expr], transform: Callable[..., Expr], n: int) -> MapOp:
-    return map_op(f"random_{name}", (transform(source(dtype), *(arg(k + 1) for k in range(n))),), n + 1)
+    made = transform(source(dtype), *(arg(k + 1) for k in range(n)))
+    return map_op(f"random_{name}", (cast(F32, dtype)(made) if is_half(dtype) else made,), n + 1)
 
 
 def draw(
@@ -75,7 +78,7 @@ def draw(
 ) -> Array:
     """transform(uniform numbers, *parameters) of a shape (by default the parameters')."""
     target = float_of(dtype, name)
-    values = [convert(host_value(p, name), target) for p in params]
+    values = [convert(convert(host_value(p, name), target), computed(target)) for p in params]
     natural = np.broadcast_shapes(*(v.shape for v in values)) if values else ()
     full = natural if shape is None else shape_of(shape, name)
     if values and not _fits(natural, full):
@@ -83,7 +86,7 @@ def draw(
     key = key_of(key, name, *(v for v, p in zip(values, params, strict=True) if isinstance(p, Array)))
     if OPENED and values:
         values = together(name, (Array(key), *params), (key, *values))[1:]
-    bits = raw_bits(key, full, 8 * target.itemsize)
+    bits = raw_bits(key, full, 8 * computed(target).itemsize)
     return Array(_map(name, target, source, transform, len(values))(bits, *values))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numbagrad.core.arguments import host_value
 from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import check_dtype, float_dtype
+from numbagrad.core.dtypes import INEXACT, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
@@ -238,7 +238,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Arr
 def constant_parameter(x: Any, op: str) -> Any:
     """The value of a parameter that the sample has no derivative in, or the user's error if one is asked for."""
     value = host_value(x, op)
-    if isinstance(value, Box) and value.dtype.kind in "fc":
+    if isinstance(value, Box) and value.dtype.kind in INEXACT:
         raise TypeError(
             message(
                 op,

@@ -14,7 +14,7 @@ import numpy as np
 
 from numbagrad.scalar.functions import round_down, type_of
 from numbagrad.scalar.simd import coefficients
-from numbagrad.scalar.simd.bits import f32_of, i32_of, poly
+from numbagrad.scalar.simd.bits import i32_of, poly
 
 # As CPU code for emulation; a GPU's compiler takes the Python function.
 device = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
@@ -109,32 +109,6 @@ def tan_f32(x):
     if quarter & _U(1):
         y = -c / s
     return math.copysign(_F(1), x) * y
-
-
-@device
-def half_to_float(h):
-    """The float32 of 16 bits of IEEE 754: a shift, and a multiplication that makes denormal numbers right."""
-    magnitude = np.int32(h) & np.int32(0x7FFF)
-    x = f32_of(magnitude << 13) * _F(2.0**112)
-    if magnitude >= np.int32(0x7C00):  # infinite or nan
-        x = f32_of((magnitude << 13) | 0x7F800000)
-    return -x if h & np.uint16(0x8000) else x
-
-
-@device
-def float_to_half(x):
-    """16 bits of IEEE 754, rounded to nearest, halves to even."""
-    bits = np.int64(i32_of(x)) & 0xFFFFFFFF
-    sign, magnitude = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
-    if magnitude > 0x7F800000:
-        half = np.int64(0x7E00)
-    elif magnitude >= 0x47800000:
-        half = np.int64(0x7C00)
-    elif magnitude < 0x38800000:  # below 2^-14: adding 1/2 leaves multiples of 2^-24 in the low bits, rounded
-        half = np.int64(i32_of(abs(x) + _F(0.5))) - 0x3F000000
-    else:
-        half = (magnitude + 0xFFF + ((magnitude >> 13) & 1) - 0x38000000) >> 13
-    return np.uint16(sign | half)
 
 
 @device

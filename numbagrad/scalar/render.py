@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numbagrad.core.dtypes import FLOATING, complex_dtype, is_half
 from numbagrad.scalar.expr import Atom, Expr, in_order
 
 NAMES = {
@@ -30,18 +31,17 @@ NAMES = {
     "uint32": "u32",
     "uint64": "u64",
     "float16": "f16",
+    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
     "complex64": "c64",
     "complex128": "c128",
 }
-KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
+KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "V": "f", "c": "c"}  # V: bfloat16
 _REAL: dict[np.dtype, np.dtype] = {
     np.dtype(np.complex64): np.dtype(np.float32),
     np.dtype(np.complex128): np.dtype(np.float64),
 }
-_COMPLEX: dict[np.dtype, np.dtype] = {v: k for k, v in _REAL.items()}
-_COMPLEX[np.dtype(np.float16)] = np.dtype(np.complex64)
 BOOL = np.dtype(bool)
 # What atoms call `simd.NAME` and a target with a mathematical library has in `math`; the rest is in gpu.py, which has
 # its own of some for float32, too.
@@ -67,7 +67,7 @@ def result_dtype(atom: Atom, dtype: np.dtype) -> np.dtype:
     if atom.result == "real":
         return _REAL.get(dtype, dtype)
     if atom.result == "complex":
-        return _COMPLEX.get(dtype, dtype)
+        return complex_dtype(dtype) if dtype.kind in FLOATING else dtype
     return np.dtype(atom.result)
 
 
@@ -175,7 +175,7 @@ class Body:
             code = f"{_numba(dtype)}({code})"
         code = re.sub(r"simd\.(\w+)", scalar, re.sub(r"(?:double|func)\.(\w+)", plain, code))
         real = _REAL.get(dtype, dtype)
-        return code.format(*operands, T=_numba(dtype), R=_numba(real), C=_numba(_COMPLEX.get(dtype, dtype)))
+        return code.format(*operands, T=_numba(dtype), R=_numba(real), C=_numba(complex_dtype(dtype)))
 
 
 def _numba(dtype: np.dtype) -> str:
@@ -190,3 +190,15 @@ def literal(value: object, dtype: np.dtype) -> str:
         value = "np.nan" if value != value else "np.inf" if value > 0 else "-np.inf"
         return f"{_numba(dtype)}({value})"
     return f"{_numba(dtype)}({value!r})"
+
+
+def loaded(dtype: np.dtype, text: str) -> str:
+    """An element as kernels compute with it, from the text that reads it (half.py has the functions)."""
+    if dtype.kind == "b":
+        return f"{text} != 0"
+    return f"{dtype.name}_to_float({text})" if is_half(dtype) else text
+
+
+def stored(dtype: np.dtype, text: str) -> str:
+    """A result as it is kept."""
+    return f"float_to_{dtype.name}({text})" if is_half(dtype) else text

@@ -37,6 +37,7 @@ def _pointer_loader(numba_type):
 b1 = _pointer_loader(types.uint8)  # Numba cannot load booleans through a pointer: 0 and 1 as bytes
 i8, i16, i32, i64 = map(_pointer_loader, (types.int8, types.int16, types.int32, types.int64))
 u8, u16, u32, u64 = map(_pointer_loader, (types.uint8, types.uint16, types.uint32, types.uint64))
+f16, bf16 = u16, u16  # kernels compute with neither, see scalar/half.py
 f32, f64 = map(_pointer_loader, (types.float32, types.float64))
 c64, c128 = map(_pointer_loader, (types.complex64, types.complex128))
 

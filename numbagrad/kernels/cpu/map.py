@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from numbagrad import config
+from numbagrad.core.dtypes import computed
 from numbagrad.kernels.cpu import pool
 from numbagrad.kernels.cpu.launcher import Variant
 from numbagrad.scalar.expr import Expr
-from numbagrad.scalar.render import NAMES, Body, output_dtypes
+from numbagrad.scalar.render import NAMES, Body, loaded, output_dtypes, stored
 
 
 class MapKernel:
@@ -90,7 +91,7 @@ def render(
     steps: Sequence[int] | None,
 ) -> tuple[str, str]:
     """Name and source of a map kernel."""
-    body = Body(outputs, dtypes)
+    body = Body(outputs, [computed(d) for d in dtypes])
     used = [k for k in range(len(dtypes)) if any(e.is_argument and e.value == k for e in body.types)]
     n_in = len(dtypes)
     types = [NAMES[d.name] for d in (*dtypes, *out_dtypes)]
@@ -102,11 +103,11 @@ def render(
     if steps is None:
         pointers += [f"    s{k} = strides[{k}]" for k in used]
         pointers += [f"    s{n_in + j} = strides[{n_in + j}]" for j in range(len(outputs))]
-    pointers += [f"    x{k} = {_load(dtypes[k], f'p{k}[0]')}" for k in scalars]
+    pointers += [f"    x{k} = {loaded(dtypes[k], f'p{k}[0]')}" for k in scalars]
     at = (lambda k: f"i * s{k}") if steps is None else (lambda k: "i")
-    loop = [f"        x{k} = {_load(dtypes[k], f'p{k}[{at(k)}]')}" for k in used if k not in scalars]
+    loop = [f"        x{k} = {loaded(dtypes[k], f'p{k}[{at(k)}]')}" for k in used if k not in scalars]
     loop += [f"        {line}" for line in body.lines]
-    loop += [f"        q{j}[{at(n_in + j)}] = {result}" for j, result in enumerate(body.results)]
+    loop += [f"        q{j}[{at(n_in + j)}] = {stored(out_dtypes[j], result)}" for j, result in enumerate(body.results)]
     formula = ", ".join(map(repr, outputs))
     lines = [
         f'"""{title}: {formula if len(formula) < 400 else formula[:400] + " ..."}',
@@ -114,7 +115,7 @@ def render(
         f"{', '.join(types[:n_in])} -> {', '.join(types[n_in:])}; inner steps {layout}.",
         '"""',
         "",
-        *_imports(body, types),
+        *_imports(body, types, pointers + loop),
         "",
         *(f"@njit\n{source}\n" for source in body.sources.values()),
         f"def {name}(n, ptrs, strides):",
@@ -126,11 +127,7 @@ def render(
     return name, "\n".join(lines) + "\n"
 
 
-def _load(dtype: np.dtype, text: str) -> str:
-    return f"{text} != 0" if dtype.kind == "b" else text
-
-
-def _imports(body: Body, types: Sequence[str]) -> list[str]:
+def _imports(body: Body, types: Sequence[str], code: Sequence[str]) -> list[str]:
     text = "\n".join(body.lines + body.results)
     numba = sorted(set(re.findall(r"\b(boolean|u?int\d+|float\d+|complex\d+)\(", text)))
     lines = [
@@ -145,6 +142,9 @@ def _imports(body: Body, types: Sequence[str]) -> list[str]:
     lines.append(f"from numbagrad.kernels.cpu.abi import {', '.join(sorted(set(types)))}")
     if body.functions:
         lines.append(f"from numbagrad.scalar.functions import {', '.join(sorted(body.functions))}")
+    halves = sorted(set(re.findall(r"\b(?:\w+_to_float|float_to_\w+)(?=\()", "\n".join(code))))
+    if halves:
+        lines.append(f"from numbagrad.scalar.half import {', '.join(halves)}")
     if body.simd:
         lines.append(f"from numbagrad.scalar.simd import {', '.join([*sorted(body.simd), 'wide_vectors'])}")
     return lines

@@ -73,7 +73,7 @@ def ptx(kernel: Kernel, arch: str) -> tuple[str, str]:
 def _numba_type(frontend: object, kind: str) -> object:
     base = kind.rstrip("*")
     names = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
-    name = {"b1": "uint8", "f16": "uint16"}.get(base) or names[base[0]] + base[1:]
+    name = {"b1": "uint8", "f16": "uint16", "bf16": "uint16"}.get(base) or names[base[0]] + base[1:]
     found = getattr(frontend, name)
     return frontend.types.CPointer(found) if kind.endswith("*") else found  # type: ignore[attr-defined]
 

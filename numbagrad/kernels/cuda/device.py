@@ -6,7 +6,6 @@ waits for the device but `get` and `synchronize`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -113,12 +112,6 @@ class Device:
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
         """A buffer of zeros of its own."""
         return self.full(shape, 0, dtype)
-
-    def half_call(self, kernel: Any, name: str, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Run an operation some of whose operands are float16."""
-        from numbagrad.kernels.cuda.half import call
-
-        return call(kernel, name, operands, params)
 
     # --- transfers
 

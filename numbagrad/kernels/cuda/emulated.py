@@ -61,7 +61,7 @@ from numbagrad.kernels.cuda.checked import (  # noqa: F401  (enter, number, poin
     word_at,
 )
 from numbagrad.scalar import functions as scalar_functions
-from numbagrad.scalar import gpu, simd
+from numbagrad.scalar import gpu, half, simd
 
 shared_used = 0  # bytes of shared memory in the kernel being compiled; emulator.py resets it
 _options: Any = dict(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -236,7 +236,7 @@ exp2, cbrt, erfinv = _by_type("exp2"), _by_type("cbrt"), _by_type("erfinv")
 
 def __getattr__(name: str) -> Any:
     """Scalar functions by name."""
-    for home in (gpu, scalar_functions):
+    for home in (gpu, half, scalar_functions):
         if name in vars(home) and not name.startswith("__"):
             return vars(home)[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -267,6 +267,7 @@ TYPES = {
     **{f"{'iu'[u]}{bits}": f"{'u' * u}int{bits}" for u in (0, 1) for bits in (8, 16, 32, 64)},
     "b1": "uint8",
     "f16": "uint16",
+    "bf16": "uint16",
     "f32": "float32",
     "f64": "float64",
     "c64": "complex64",

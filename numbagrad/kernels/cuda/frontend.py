@@ -35,7 +35,7 @@ from numba.cuda import dispatcher
 from numba.extending import intrinsic
 
 from numbagrad.scalar import functions as scalar_functions
-from numbagrad.scalar import gpu
+from numbagrad.scalar import gpu, half
 
 _lock = threading.Lock()
 _I32 = ir.IntType(32)
@@ -84,7 +84,7 @@ def _device_function(function: Callable[..., Any]) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Scalar functions by name, made when a kernel first imports one."""
-    for home in (gpu, scalar_functions):
+    for home in (gpu, half, scalar_functions):
         if name in vars(home) and not name.startswith("__"):
             found = vars(home)[name]
             made = _device_function(found.py_func) if hasattr(found, "py_func") else found

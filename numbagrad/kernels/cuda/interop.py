@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.dtypes import check_dtype
+from numbagrad.core.dtypes import bfloat16, check_dtype
 from numbagrad.core.errors import DeviceError, message
 from numbagrad.kernels.cuda.buffer import Buffer, is_flat
 from numbagrad.kernels.cuda.devices import find
 
 CPU, CUDA = 1, 2  # device types of DLPack
 STREAM = 1
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # V: bfloat16
 
 
 def interface(buffer: Buffer) -> dict[str, Any]:
     """The `__cuda_array_interface__` of a buffer."""
+    if buffer.dtype.kind == "V":
+        raise AttributeError("__cuda_array_interface__ has no name for bfloat16: use DLPack")
     return {
         "shape": buffer.shape,
         "typestr": buffer.dtype.str,
@@ -93,6 +95,24 @@ def _wait_for(stream: int | None) -> None:
         _driver().cuStreamSynchronize(_driver().CUstream(stream))
 
 
+def host_bfloat16(x: Any, op: str) -> np.ndarray:
+    """The memory of another library's bfloat16 array on the CPU, which NumPy does not take."""
+    given = x.__dlpack__()  # nobody consumes it: the memory lives as long as the capsule does
+    address = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(given, b"dltensor")
+    tensor = _Managed.from_address(address).tensor
+    if (tensor.code, tensor.bits, tensor.device_type) != (_CODES["V"], 16, CPU):
+        raise TypeError(message(op, "not bfloat16 on the CPU", f"{type(x).__name__} of {x.dtype}", "its own dtype"))
+    shape = tuple(tensor.shape[: tensor.ndim])
+    steps = tensor.strides[: tensor.ndim] if tensor.strides else None
+    if 0 in shape:
+        return np.empty(shape, bfloat16(op))
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) if steps else math.prod(shape)
+    memory = (ctypes.c_uint16 * count).from_address(tensor.data + tensor.byte_offset)
+    memory.keeper = given
+    strides = None if steps is None else tuple(2 * s for s in steps)
+    return np.ndarray(shape, bfloat16(op), memory, 0, strides)
+
+
 # --- to other libraries, by DLPack
 
 
@@ -146,21 +166,24 @@ def _api(name: str, result: Any, *parameters: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *parameters)((name, ctypes.pythonapi))
 
 
-def place(buffer: Buffer) -> tuple[int, int]:
+def place(buffer: Any) -> tuple[int, int]:
     """DLPack's device of a buffer; the emulated device's memory is the CPU's."""
-    return (CUDA, buffer.device.number) if hasattr(buffer.device, "number") else (CPU, 0)
+    number = getattr(getattr(buffer, "device", None), "number", None)
+    return (CPU, 0) if number is None else (CUDA, number)
 
 
-def capsule(buffer: Buffer, stream: Any = None, max_version: Any = None) -> Any:
-    """A DLPack capsule that shares the buffer's memory and keeps it alive."""
-    if stream not in (None, -1, 0, STREAM):
+def capsule(buffer: Any, stream: Any = None, max_version: Any = None) -> Any:
+    """A DLPack capsule that shares the memory of a buffer (or NumPy array) and keeps it alive."""
+    on_host = isinstance(buffer, np.ndarray)
+    if not on_host and stream not in (None, -1, 0, STREAM):
         buffer.device.synchronize()
     n = len(buffer.shape)
     sizes = (ctypes.c_int64 * max(n, 1))(*buffer.shape)
     steps = (ctypes.c_int64 * max(n, 1))(*(s // buffer.itemsize for s in buffer.strides))
     kind, number = place(buffer)
     bits = 8 * buffer.itemsize
-    tensor = _Tensor(buffer.address, kind, number, n, _CODES[buffer.dtype.kind], bits, 1, sizes, steps, 0)
+    address = buffer.ctypes.data if on_host else buffer.address
+    tensor = _Tensor(address, kind, number, n, _CODES[buffer.dtype.kind], bits, 1, sizes, steps, 0)
     delete = ctypes.cast(_delete, ctypes.c_void_p)
     versioned = max_version is not None and max_version[0] >= 1
     managed = _Versioned(1, 0, None, delete, 0, tensor) if versioned else _Managed(tensor, None, delete)

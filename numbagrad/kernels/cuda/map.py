@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.dtypes import HALF
+from numbagrad.core.dtypes import is_half
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import LARGE, THREADS, Kernel, blocks, index_type
 from numbagrad.kernels.cuda.map_entry import entry
@@ -126,7 +126,7 @@ def _number(x: np.ndarray) -> list[Any]:
     value = x.reshape(())[()]
     if x.dtype.kind == "c":
         return [value.real, value.imag]
-    if x.dtype == HALF:
+    if is_half(x.dtype):
         return [np.float32(value)]
     return [np.uint8(value)] if x.dtype.kind == "b" else [value]
 

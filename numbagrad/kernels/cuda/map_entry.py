@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.core.dtypes import HALF
+from numbagrad.core.dtypes import is_half
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.kernel import LARGE, THREADS, Kernel
 
@@ -34,7 +34,7 @@ def entry(
     """A function of the inputs that gives the outputs, or None where they are not what it was made for."""
     runs = [k for k, form in enumerate(layout) if form == "v"]
     numbers = [k for k, form in enumerate(layout) if form == "s"]
-    special = any(dtypes[k].kind in "bc" or dtypes[k] == HALF for k in numbers)
+    special = any(dtypes[k].kind in "bc" or is_half(dtypes[k]) for k in numbers)
     if not runs or special or len(runs) + len(numbers) < len(layout):
         return None
     names = [f"x{k}" for k in range(len(layout))]

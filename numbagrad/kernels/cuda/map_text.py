@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from numbagrad.core.dtypes import HALF
+from numbagrad.core.dtypes import computed, is_half
 from numbagrad.kernels.cuda.kernel import Kernel, kernel, short, vector_width
 from numbagrad.scalar.expr import Expr
-from numbagrad.scalar.render import NAMES, Body, output_dtypes
+from numbagrad.scalar.render import NAMES, Body, loaded, output_dtypes, stored
 
 _TYPE_NAMES = re.compile(r"\b(u?int\d+|float\d+|complex\d+|boolean)\(")
 
@@ -21,8 +21,7 @@ class MapText:
     def __init__(self, title: str, outputs: Sequence[Expr], dtypes: Sequence[np.dtype]) -> None:
         self.title, self.outputs, self.dtypes = title, outputs, dtypes
         self.out_dtypes = output_dtypes(outputs, dtypes)
-        # float16 is computed in float32
-        self.body = Body(outputs, [np.dtype(np.float32) if d == HALF else d for d in dtypes], "math")
+        self.body = Body(outputs, [computed(d) for d in dtypes], "math")
         arguments = {e.value for e in self.body.types if e.is_argument}
         self.used = [k for k in range(len(dtypes)) if k in arguments]
         self.results = [f"q{j}" for j in range(len(outputs))]
@@ -49,7 +48,10 @@ class MapText:
             "    if i < n:",
             *(f"        x{k} = {self._read(k, 'v', 'i')}" for k in moving),
             f"        y = element({', '.join(f'x{k}' for k in self.used)})",
-            *(f"        {q}[i] = {self._stored(j, f'y{self._part(j)}')}" for j, q in enumerate(self.results)),
+            *(
+                f"        {q}[i] = {stored(self.out_dtypes[j], f'y{self._part(j)}')}"
+                for j, q in enumerate(self.results)
+            ),
         ]
         more = [f"load{width}", f"store{width}"] if width > 1 else []
         signature = [*kinds, *(f"{NAMES[d.name]}*" for d in self.out_dtypes), short(index), short(index)]
@@ -64,7 +66,7 @@ class MapText:
             operands = [self._lane(k, lane) if layout[k] == "v" else f"x{k}" for k in self.used]
             lines.append(f"        y{lane} = element({', '.join(operands)})")
         for j, q in enumerate(self.results):
-            lanes = ", ".join(self._stored(j, f"y{lane}{self._part(j)}") for lane in range(width))
+            lanes = ", ".join(stored(self.out_dtypes[j], f"y{lane}{self._part(j)}") for lane in range(width))
             lines.append(f"        store{width}({q}, j, ({lanes}))")
         return [*lines, "        return", f"    i = {index}(i + {width - 1} * vectors)"]
 
@@ -100,7 +102,10 @@ class MapText:
             "    i0 = rest",
             *(f"    x{k} = {self._read(k, layout[k], at.get(f'p{k}', ''))}" for k in self.used),
             f"    y = element({', '.join(f'x{k}' for k in self.used)})",
-            *(f"    {q}[{at[q]}] = {self._stored(j, f'y{self._part(j)}')}" for j, q in enumerate(self.results)),
+            *(
+                f"    {q}[{at[q]}] = {stored(self.out_dtypes[j], f'y{self._part(j)}')}"
+                for j, q in enumerate(self.results)
+            ),
         ]
         return kernel(name, self._file(lines, f"{layout}, {ndim} axes"), signature)
 
@@ -116,7 +121,7 @@ class MapText:
                 kinds += ["f32" if dtype.itemsize == 8 else "f64"] * 2
             else:
                 names.append(f"p{k}")
-                kinds.append(f"{t}*" if form != "s" else "f32" if dtype == HALF else t)
+                kinds.append(f"{t}*" if form != "s" else "f32" if is_half(dtype) else t)
         return names, kinds
 
     def _read(self, k: int, form: str, at: str) -> str:
@@ -125,19 +130,10 @@ class MapText:
         if form == "s" and dtype.kind == "c":
             return f"{dtype.name}(complex(r{k}, i{k}_))"
         text = f"p{k}" if form == "s" else f"p{k}[0]" if form == "c" else f"p{k}[{at}]"
-        return text if form == "s" and dtype == HALF else self._loaded(k, text)
-
-    def _loaded(self, k: int, text: str) -> str:
-        """An operand's element as it is computed with."""
-        dtype = self.dtypes[k]
-        return f"{text} != 0" if dtype.kind == "b" else f"half_to_float({text})" if dtype == HALF else text
-
-    def _stored(self, j: int, text: str) -> str:
-        """A result as it is kept."""
-        return f"float_to_half({text})" if self.out_dtypes[j] == HALF else text
+        return text if form == "s" and is_half(dtype) else loaded(dtype, text)
 
     def _lane(self, k: int, lane: int) -> str:
-        return self._loaded(k, f"a{k}[{lane}]")
+        return loaded(self.dtypes[k], f"a{k}[{lane}]")
 
     def _part(self, j: int) -> str:
         return "" if len(self.outputs) == 1 else f"[{j}]"
@@ -167,5 +163,5 @@ class MapText:
         lines = [f"import {m}" for m in ("cmath", "math") if f"{m}." in code]
         lines += ["import numpy as np"] if "np." in code else []
         names = {"cuda", *_TYPE_NAMES.findall(code), *self.body.functions, *more}
-        names |= set(re.findall(r"half_to_float|float_to_half", code))
+        names |= set(re.findall(r"\b(?:\w+_to_float|float_to_\w+)(?=\()", code))
         return [*lines, f"from numbagrad.kernels.cuda.frontend import {', '.join(sorted(names))}"]

@@ -135,6 +135,8 @@ def merge(groups: Sequence[tuple[bool, int]]) -> list[tuple[bool, int]]:
 def steps(s: State, groups: Sequence[tuple[bool, int]], outs: Outs | None) -> list[Step]:
     """Reduce alternating runs of kept and reduced axes, the longest first, to `outs` or (None) to states."""
     found: list[Step] = []
+    if (True, 0) in groups:  # nothing to reduce: in one launch, as one between two would have no block to run
+        groups = [(True, 0), *(g for g in groups if not g[0])]
     groups = merge(groups)
     while True:
         lengths = [size if reduced else -1 for reduced, size in groups]

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 # Running products keep their power of two apart, so a part that overflows harms no other: a prefix of 1e-30 times a
-# part that multiplies by 1e60 is 1e30 here, as it is element by element; and 0 times it is 0, not nan.
+# part that multiplies by 1e60 is 1e30 here, as it is element by element; and 0 times it is 0, not nan. So is every
+# prefix as if exponents had no limits: what overflowed on the way comes back, which one by one it does not.
 _SCALED = '''@cuda.jit(device=True)
 def normal(value, exponent):
     """value * 2**exponent as a number between 1/2 and 1 in size, and an exponent."""
@@ -23,6 +24,12 @@ def normal(value, exponent):
 def scaled(value, exponent):
     """value * 2**exponent"""
     return math.ldexp(value, exponent)
+
+@cuda.jit(device=True)
+def times(a, e, b, f):
+    """The product of a * 2**e and b * 2**f, a already normal: subnormal numbers lose nothing on the way."""
+    b, f = normal(b, f)
+    return normal({T}(a * b), int32(e + f))
 '''
 
 _SCALED_COMPLEX = '''@cuda.jit(device=True)
@@ -37,6 +44,12 @@ def normal(value, exponent):
 def scaled(value, exponent):
     """value * 2**exponent"""
     return {T}(complex(math.ldexp(value.real, exponent), math.ldexp(value.imag, exponent)))
+
+@cuda.jit(device=True)
+def times(a, e, b, f):
+    """The product of a * 2**e and b * 2**f, a already normal: subnormal numbers lose nothing on the way."""
+    b, f = normal(b, f)
+    return normal({T}(a * b), int32(e + f))
 '''
 
 _ORDER = '''@cuda.jit(device=True)
@@ -116,8 +129,8 @@ def _cumprod(dtype: np.dtype) -> Scan:
         return Scan([("{T}", "1")], step, join, "    return (b[0],)")
     return Scan(
         [("{T}", "1"), ("int32", "0")],
-        "    return normal({T}(s[0] * x), s[1])",
-        "    return normal({T}(a[0] * b[0]), int32(a[1] + b[1]))",
+        "    return times(s[0], s[1], x, int32(0))",
+        "    return times(a[0], a[1], b[0], b[1])",
         "    return (scaled(b[0], b[1]),)",
         helpers=[_scaled(dtype)],
     )
@@ -136,10 +149,10 @@ def _linear_recurrence(dtype: np.dtype) -> Scan:
         )
     return Scan(
         [("{T}", "1"), ("int32", "0"), ("{T}", "0")],
-        "    p, e = normal({T}(s[0] * x) if s[0] != {T}(0) else {T}(0), s[1])\n"
+        "    p, e = times(s[0], s[1], x if s[0] != {T}(0) else {T}(0), int32(0))\n"
         "    q = {T}(x * s[2]) if s[2] != {T}(0) else {T}(0)\n"
         "    return p, e, {T}(q + y)",
-        "    p, e = normal({T}(a[0] * b[0]) if a[0] != {T}(0) else {T}(0), int32(a[1] + b[1]))\n"
+        "    p, e = times(a[0], a[1], b[0] if a[0] != {T}(0) else {T}(0), b[1])\n"
         "    q = scaled({T}(b[0] * a[2]), b[1]) if a[2] != {T}(0) else {T}(0)\n"
         "    return p, e, {T}(q + b[2])",
         "    return (b[2],)",

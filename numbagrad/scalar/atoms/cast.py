@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from numbagrad.core.dtypes import computed, is_half, is_inexact, real_dtype
 from numbagrad.scalar.expr import ATOMS, Atom
 
 
@@ -13,18 +14,20 @@ from numbagrad.scalar.expr import ATOMS, Atom
 def cast(source: np.dtype, target: np.dtype) -> Atom:
     """Atom that converts `source` to `target`. Complex to real takes the real part; to bool means nonzero."""
     kinds = source.kind + target.kind
-    computed = "float32" if target == np.float16 else target.name  # only memory holds half numbers
+    made = computed(target).name
     if target.kind == "b":
         code = "{0} != 0"
     elif kinds == "bc":
         code = f"{target.name}(1 if {{0}} else 0)"
+    elif is_half(target) and real_dtype(source) == np.float64:
+        code = f"func.single_of({{0}}{'.real' if source.kind == 'c' else ''})"
     elif kinds[0] == "c" and kinds[1] != "c":
-        code = f"{computed}({{0}}.real)"
+        code = f"{made}({{0}}.real)"
     elif kinds[1] == "c" and kinds[0] != "c":
         code = f"{target.name}(complex({{0}}, 0))"
     else:
-        code = f"{computed}({{0}})"
-    smooth = source.kind in "fc" and target.kind in "fc"
+        code = f"{made}({{0}})"
+    smooth = is_inexact(source) and is_inexact(target)
     name = f"cast_{source.name}_{target.name}"
     new = Atom(
         name,
