@@ -1,11 +1,14 @@
 """Reductions, softmax and its family on the emulated CUDA device against the CPU's kernels."""
 
 import math
+import warnings
 
 import numpy as onp
 import pytest
 from cuda_emulated import DEVICE
 
+import numbagrad as ng
+import numbagrad.numpy as np
 from numbagrad.kernels.cpu import composite as cpu_composite
 from numbagrad.kernels.cpu import reduce as cpu
 from numbagrad.kernels.cpu import rows as cpu_rows
@@ -126,12 +129,31 @@ def test_lengths(dtype):
         ((3, 0), (1,), 1),
         ((3, 0), (0,), 0),
         ((0,), (0,), 1),
+        ((2, 0, 7, 7), (1, 3), 1),
+        ((2, 7, 3, 0), (1, 3), 1),
+        ((0, 2, 0, 3, 4), (0, 2, 4), 1),
+        ((2, 0, 7, 0), (1, 2), 0),
     ],
 )
 def test_axes(shape, axes, launches):
     for name in ("reduce_sum", "reduce_prod", "reduce_all"):
         for dtype in ("float32", "complex64", "int64"):
             compare(name, numbers(shape, dtype), launches, axes=axes)
+
+
+def test_empty_axes_apart():
+    """What lies between two reduced axes has no elements, and the result has."""
+    x = ng.device_put(onp.zeros((2, 0, 7, 7), "float32"), DEVICE)
+    for axes in ((1, 3), (1, 2), (0, 1), (0, 1, 3)):
+        with onp.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            want = [onp.sum(onp.asarray(x), axes), onp.mean(onp.asarray(x), axes)]
+        got = [np.sum(x, axes), np.mean(x, axes)]
+        for g, w in zip(got, want, strict=True):
+            onp.testing.assert_array_equal(onp.asarray(g), w)
+        assert onp.isneginf(onp.asarray(np.logsumexp(x, axes))).all()
+        assert onp.isnan(onp.asarray(np.std(x, axes))).all()
+    g = ng.grad(lambda b: np.sum(x * b))(ng.device_put(onp.ones((2, 1, 7, 1), "float32"), DEVICE))
+    onp.testing.assert_array_equal(onp.asarray(g), onp.zeros((2, 1, 7, 1)))
 
 
 @pytest.mark.parametrize("columns", [False, True])

@@ -243,6 +243,23 @@ def test_products_do_not_overflow_in_parts(dtype):
     onp.testing.assert_allclose(got[inside], exact[inside].astype(got.dtype), 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_products_of_subnormal_numbers(dtype):
+    """Nothing is lost before the product is in the type's range again."""
+    tiny = float(onp.finfo(dtype).smallest_subnormal)
+    x = onp.array([[1, 5 * tiny, 1, 1], [3e4, 3 * tiny, float(onp.finfo(dtype).max), 2]], dtype)
+    got = onp.asarray(scan.cumprod(device.put(x), axis=1))
+    exact = onp.cumprod(x.astype(onp.clongdouble if dtype == "complex128" else onp.longdouble), 1)
+    onp.testing.assert_allclose(got, exact.astype(dtype), 4e-7 if dtype == "float32" else 1e-15)
+    assert got[0, 1] == x[0, 1]
+
+
+def test_what_overflows_on_the_way_comes_back():
+    """As if exponents had no limits: one by one, infinity would stay."""
+    x = onp.array([1e200, 1e200, 1e-200, 0.0])
+    onp.testing.assert_allclose(onp.asarray(scan.cumprod(device.put(x), axis=0)), [1e200, onp.inf, 1e200, 0])
+
+
 def test_products_of_signs_and_nan():
     x = onp.array([[1.0, -2, 0, -3, 5], [0, onp.inf, 1, 1, 1], [onp.nan, 0, 1, 2, 3], [onp.inf, -1, 2, 0, 1]])
     for dtype in ("float32", "float64"):

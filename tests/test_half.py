@@ -7,6 +7,7 @@ import sys
 import numpy as onp
 import pytest
 from cuda_emulated import DEVICE
+from test_device_table import CASES, leaves
 
 import numbagrad as ng
 import numbagrad.numpy as np
@@ -192,6 +193,26 @@ def test_optimizers_keep_their_means_in_float32(place, name):
 
 
 @every_kind
+def test_what_passes_the_range_on_the_way(place, name):
+    """Sums of many, squares of large and inverse roots of small numbers: float32 inside."""
+    with ng.default_device(place):
+        many = np.full((100000,), 3.0, name)
+        large = np.asarray([300.0, -400.0, 500.0], dtype=name)
+        small = np.asarray([1e-3, -1e-3, 2e-3], dtype=name)
+    assert float(np.mean(many)) == 3 and np.mean(many).dtype.name == name
+    for function in (np.var, np.std, np.linalg.norm, nn.layer_norm, nn.rms_norm):
+        want = function(large.astype("float32"))
+        if float(abs(want).max()) < 6e4:
+            near(function(large), want, place, name)
+        loss = lambda x, f=function: np.sum(f(x) * onp.arange(1, 4).astype(x.dtype))
+        near(ng.grad(loss)(small), ng.grad(loss)(small.astype("float32")), place, name)
+    norm = ng.optim.global_norm([large, large])
+    onp.testing.assert_allclose(float(norm), 1000, rtol=2 * EPS[name])
+    near(ng.optim.clip_by_global_norm([large], 1e-3)[0], large.astype("float32") * (1e-3 / 707.1), place, name)
+    onp.testing.assert_array_equal(onp.asarray(ng.device_put(1e-3, place).astype(name)), onp.asarray(small)[0])
+
+
+@every_kind
 def test_interchange(place, name):
     x = half(X, place, name)
     assert pickle.loads(pickle.dumps(x)).dtype == x.dtype
@@ -226,3 +247,48 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def _floats(x, name, wide):
+    """A case's operand in 16 bits, or the float32 array of the same elements."""
+    x = np.asarray(x)
+    return x if x.dtype.kind != "f" else x.astype(name).astype("float32" if wide else name)
+
+
+# what is rounded to 16 bits on the way is rounded otherwise; bins of a histogram are found in float64
+ROUNDED = {"lax.round", "numpy.histogram", "numpy.histogram2d"}
+SWEPT = [c for c in CASES if c[0] not in ROUNDED]
+
+
+@pytest.mark.parametrize("name", EPS)
+@pytest.mark.parametrize("case", SWEPT, ids=[c[0] for c in SWEPT])
+def test_public_functions(case, name):
+    """Values, and gradients of a weighted sum of the first real output."""
+    title, function, args = case
+    given, same = ([_floats(a, name, w) for a in args] for w in (False, True))
+    compare_wide(leaves(function(*given)), leaves(function(*same)), name)
+    if args[0].dtype.kind != "f" or title.startswith(("random.", "optim.")):
+        return
+
+    def loss(x, *rest):
+        out = next(o for o in leaves(function(x, *rest)) if o.dtype.kind in "fV")
+        return np.sum(out * np.linspace(0.5, 1.5, out.size, dtype=out.dtype).reshape(out.shape))
+
+    if not any(o.dtype.kind in "f" for o in leaves(function(*same))):
+        return
+    try:
+        want = ng.grad(loss)(*same)
+    except ng.TracerConversionError:
+        return
+    got = ng.grad(loss)(*given)
+    assert got.dtype.name == name
+    compare_wide([got], [want], name)
+
+
+def compare_wide(got, want, name):
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape and (g.dtype.kind in "fVc") == (w.dtype.kind in "fc")
+        limit = 16 * EPS[name] if g.dtype.kind in "fVc" else 0
+        g, w = (onp.asarray(x.astype("complex128")) for x in (g, w))
+        onp.testing.assert_allclose(g, w, rtol=limit, atol=limit * max(1, onp.nanmax(abs(w), initial=0)))

@@ -14,6 +14,7 @@ from numbagrad.core.errors import message
 from numbagrad.nn.normalisation import log_softmax, one_hot
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions
+from numbagrad.numpy.halves import in_float32
 from numbagrad.random.keys import key_of
 from numbagrad.scalar import ATOMS, arg
 
@@ -21,6 +22,7 @@ _x, _y, _z = arg(0), arg(1), arg(2)
 _product = ew.composed("masked_product", ATOMS["zero_product"](_x, _y), 2, "float", "")
 
 
+@in_float32
 def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Array:
     """-sum(labels * log_softmax(logits)) over `axis`; a label of 0 counts as 0 at a logit of -inf too.
 
@@ -32,6 +34,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
     return -reductions.sum(_product(y, log_softmax(x, axis, where)), axis)
 
 
+@in_float32
 def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1) -> Array:
     """-log_softmax(logits) at the place each integer label names.
 

@@ -14,12 +14,14 @@ from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import creation, reductions, shaping
 from numbagrad.numpy import elementwise as ew
+from numbagrad.numpy.halves import in_float32
 from numbagrad.primitives import softmax as prims
 from numbagrad.primitives.barrier import stop_gradient
 from numbagrad.primitives.elementwise import convert
 from numbagrad.scalar import ATOMS, arg
 
 
+@in_float32
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
 ) -> Any:
@@ -51,6 +53,7 @@ def logsumexp(
     return ew.where(total < 0, np.nan, out)
 
 
+@in_float32
 def logmeanexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, where: Any = None) -> Array:
     """log(mean(exp(a))) over axes without overflow."""
     x = ew.convert_to_float(a, "logmeanexp")
@@ -102,6 +105,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Array:
 _normalise = ew.composed("normalise", (arg(0) - arg(1)) * ATOMS["rsqrt"](arg(2) + arg(3)), 4, "float", "")
 
 
+@in_float32
 def standardize(
     x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None
 ) -> Array:
@@ -130,6 +134,7 @@ def _affine(x: Array, scale: Any, bias: Any) -> Array:
     return x if bias is None else x + bias
 
 
+@in_float32
 def layer_norm(x: Any, scale: Any = None, bias: Any = None, axis: Any = -1, eps: Any = 1e-5) -> Array:
     """standardize over `axis`, then times scale plus bias. Source: Ba et al. 2016.
 
@@ -144,6 +149,7 @@ def layer_norm(x: Any, scale: Any = None, bias: Any = None, axis: Any = -1, eps:
 _scale_by_rms = ew.composed("rms_scale", arg(0) * ATOMS["rsqrt"](arg(1) + arg(2)), 3, "float", "")
 
 
+@in_float32
 def rms_norm(x: Any, scale: Any = None, axis: Any = -1, eps: Any = 1e-6) -> Array:
     """x / sqrt(mean(x * x) + eps) over `axis`, times scale. Source: Zhang, Sennrich 2019."""
     x, scale = _optional("rms_norm", x, scale)
@@ -151,6 +157,7 @@ def rms_norm(x: Any, scale: Any = None, axis: Any = -1, eps: Any = 1e-6) -> Arra
     return _affine(_scale_by_rms(x, reductions.mean(ew.call("square", x), axis, keepdims=True), eps), scale, None)
 
 
+@in_float32
 def batch_norm(
     x: Any, scale: Any = None, bias: Any = None, mean: Any = None, variance: Any = None, axis: int = -1, eps: Any = 1e-5
 ) -> tuple[Array, Array, Array]:

@@ -19,6 +19,7 @@ from numbagrad.core.errors import message
 from numbagrad.lax.windows import Padding, geometry
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions, searching, shaping
+from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import window as prims
 from numbagrad.primitives.window import Axis, Geometry
@@ -139,6 +140,7 @@ def min_pool(
     return Array(prims.window_min(x, window=window))
 
 
+@in_float32
 def avg_pool(
     inputs: Any,
     window_shape: Ints,
@@ -171,6 +173,7 @@ def _counts(window: Geometry, dtype: np.dtype) -> np.ndarray:
     return np.maximum(prims.window_sum(np.ones(counted.shape, real), window=counted), real.type(1))
 
 
+@in_float32
 def lp_pool(
     inputs: Any,
     p: float,
@@ -240,6 +243,7 @@ def _cells(n: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     return first, -(-(i + 1) * n // max(1, outputs)) - first
 
 
+@in_float32
 def adaptive_avg_pool(inputs: Any, output_size: Ints, *, channel_axis: int | None = -1) -> Array:
     """Means over cells that divide every spatial axis into output_size parts, which overlap where they must.
 
@@ -293,6 +297,7 @@ def _global_axes(op: str, ndim: int, channel_axis: int) -> tuple[int, ...]:
     return tuple(k for k in range(1, ndim) if k != channel)
 
 
+@in_float32
 def global_avg_pool(inputs: Any, *, keepdims: bool = False, channel_axis: int = -1) -> Array:
     """Mean over all axes other than the first and the channels'."""
     x = Array(owned(inputs, "global_avg_pool"))

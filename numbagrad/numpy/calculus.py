@@ -11,6 +11,7 @@ from numbagrad.core.array import Array, concrete_array
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import products, reductions, shaping
+from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.numpy.searching import take
 from numbagrad.primitives.sort import argsort, searchsorted
@@ -88,6 +89,7 @@ def _gradient(x: Array, spacing: Any, axis: int, edge_order: int) -> Array:
     return shaping.concatenate([first, inner, last], axis)
 
 
+@in_float32
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integral along an axis by the trapezoidal rule."""
     v, *rest = arrays_of("trapezoid", *((y,) if x is None else (y, x)))
@@ -135,6 +137,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     return x + shift.astype(plain.dtype)
 
 
+@in_float32
 def polyval(p: Any, x: Any) -> Array:
     """Polynomial with coefficients p, highest power first, at x (Horner)."""
     coefficients, v = arrays_of("polyval", p, x)
@@ -144,6 +147,7 @@ def polyval(p: Any, x: Any) -> Array:
     return result
 
 
+@in_float32
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
     """Covariance matrix of variables in rows (columns if not rowvar)."""
     first, *second = arrays_of("cov", *((m,) if y is None else (m, y)))
@@ -158,6 +162,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     return shaping.squeeze(result)
 
 
+@in_float32
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Array:
     """Correlation coefficients."""
     c = cov(x, y, rowvar)

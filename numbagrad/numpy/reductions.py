@@ -13,6 +13,7 @@ from numbagrad.core.device import beside
 from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
+from numbagrad.numpy.halves import in_float32
 from numbagrad.primitives import reduce as prims
 from numbagrad.primitives.broadcast import broadcast_to, count, expand_axes, reduce_sum
 from numbagrad.primitives.elementwise import convert
@@ -207,6 +208,7 @@ def _arg(name: str, primitive: Any) -> Any:
 argmax, argmin = _arg("argmax", prims.argmax), _arg("argmin", prims.argmin)
 
 
+@in_float32
 def mean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
@@ -223,6 +225,7 @@ def mean(
     return ew.store(ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=target), out, "mean")
 
 
+@in_float32
 def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     """Mean weighted by `weights` (of the array's shape, or one per element of the axis)."""
     if weights is None:
@@ -241,6 +244,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
     return (result, total) if returned else result
 
 
+@in_float32
 def var(
     a: Any,
     axis: Axis = None,
@@ -266,6 +270,7 @@ def var(
 _mean = mean
 
 
+@in_float32
 def std(
     a: Any,
     axis: Axis = None,
@@ -344,6 +349,7 @@ def _nan_extremum(name: str, extremum: Any, fill: float) -> Any:
 nanmax, nanmin = _nan_extremum("nanmax", max, -np.inf), _nan_extremum("nanmin", min, np.inf)
 
 
+@in_float32
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Array:
     """Mean of what is not nan."""
     x, missing = _without_nan(a, 0, "nanmean")
@@ -353,6 +359,7 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepd
     return ew.store(sum(x, axis, dtype, None, keepdims) / ew.convert_like(n, x), out, "nanmean")
 
 
+@in_float32
 def nanvar(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Array:
@@ -367,6 +374,7 @@ def nanvar(
     return ew.store(sum(squares, axis, dtype, None, keepdims) / left, out, "nanvar")
 
 
+@in_float32
 def nanstd(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Array:
@@ -392,6 +400,7 @@ nanargmax, nanargmin = _nan_arg("nanargmax", argmax, -np.inf), _nan_arg("nanargm
 # --- norm
 
 
+@in_float32
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
     """Vector norm of order 1, 2, inf, -inf, 0 or any p over an axis; Frobenius norm over two.
 

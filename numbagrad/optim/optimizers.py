@@ -199,13 +199,16 @@ def apply_updates(params: Any, updates: Any) -> Any:
 def global_norm(tree: Any) -> Array:
     """Square root of the sum of the squares of all elements of a pytree. Derivative 0 where all are 0.
 
+    Types of 16 bits are squared and summed in float32, and so is the result.
+
     >>> import numbagrad as ng
     >>> ng.optim.global_norm({"a": 3.0, "b": [4.0]})
     Array(5., dtype=float64)
     """
     total: Any = None
     for leaf in tree_leaves(tree):
-        square = array_sum(call("square", call("absolute", Array(value_of(leaf, "global_norm")))))
+        value = value_of(leaf, "global_norm")
+        square = array_sum(call("square", call("absolute", Array(convert(value, computed(value.dtype))))))
         total = square if total is None else total + square
     if total is None:
         return Array(np.zeros(()))
@@ -223,4 +226,6 @@ def clip_by_global_norm(tree: Any, max_norm: Any) -> Any:
 
 
 def _scaled(x: Array, scale: Array) -> Array:
-    return x * Array(convert(scale._value, x.dtype if x.dtype.kind in FLOATING else scale.dtype))
+    wide = Array(convert(x._value, computed(x.dtype)))
+    made = wide * Array(convert(scale._value, wide.dtype if wide.dtype.kind in FLOATING else scale.dtype))
+    return Array(convert(made._value, x.dtype)) if x.dtype.kind in FLOATING else made
