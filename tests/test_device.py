@@ -397,7 +397,65 @@ def test_a_training_step_does_not_wait():
     assert float(value) > 0 and device.counts["get"] == before["get"] + 1
 
 
+G = lax.GatherDimensionNumbers((1,), (0,), (0, 1))
+S = lax.ScatterDimensionNumbers((1,), (0,), (0, 1))
+X6 = onp.arange(30.0).reshape(5, 6) % 7
+AT = onp.array([[0, 2], [4, 5], [9, 1], [-1, 0], [0, 2]])
+U = onp.arange(15.0).reshape(5, 3) - 4
+INDEXED = {
+    "gather": lambda x, i, u: lax.gather(x, i, G, (1, 3)),
+    "gather clip": lambda x, i, u: lax.gather(x, i, G, (1, 3), mode="clip"),
+    "gather fill": lambda x, i, u: lax.gather(x, i, G, (1, 3), mode="fill", fill_value=2.0),
+    "gather uint64": lambda x, i, u: lax.gather(x, i.astype("uint64"), G, (1, 3), mode="clip"),
+    "index_take": lambda x, i, u: lax.index_take(x, (i[:, 0], i[:, 1]), (0, 1)),
+    "scatter_add of booleans": lambda x, i, u: (x > 9).at[i[:, 0] % 5].add(u[:, :1] > 0) * x,
+    "unwrap": lambda x, i, u: np.unwrap(x * 2, axis=1),
+    "isin": lambda x, i, u: np.isin(i, i[:, 1]) * x[:, :2],
+    "choose": lambda x, i, u: np.choose(i[:3, 1] % 5, list(u)) * x[0, :3],
+}
+for f in (lax.scatter, lax.scatter_add, lax.scatter_sub, lax.scatter_mul, lax.scatter_min, lax.scatter_max):
+    for mode in ("clip", "fill"):
+        INDEXED[f"{f.__name__} {mode}"] = lambda x, i, u, f=f, m=mode: f(x, i, u, S, mode=m)
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_index_arrays_stay(name):
+    """Indices on a device are not read, and results and gradients are the CPU's."""
+    function = INDEXED[name]
+    want = function(*map(np.asarray, (X6, AT, U)))
+    x, i, u = put(X6), put(AT), put(U)
+    loss = lambda x, u, i: np.sum(function(x, i, u) ** 2)
+    grads = ng.grad(loss, (0, 1))(*map(np.asarray, (X6, U, AT)))
+    before = dict(find(DEVICE).counts)
+    got = function(x, i, u), *ng.grad(loss, (0, 1))(x, u, i)
+    after = find(DEVICE).counts
+    assert after["get"] == before["get"] and after["synchronize"] == before["synchronize"]
+    for g, w in zip(got, (want, *grads), strict=True):
+        equal(g, onp.asarray(w))
+
+
+def test_choices_that_are_not_there():
+    np.choose(put(onp.array([0, 5])), [put(V[:2]), put(V[:2])])
+    with pytest.raises(IndexError, match="choose: an index is out of range"):
+        find(DEVICE).synchronize()
+
+
 def test_no_warnings_at_import():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ng.device_put(V, DEVICE)
+
+
+@pytest.mark.parametrize("place", ["cpu", DEVICE])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+def test_products_and_their_gradients_do_not_overflow_on_the_way(place, dtype):
+    big = 1e4 if dtype == "float16" else 1e30
+    x = ng.device_put(np.asarray([big, big, 1 / big, 2 / big, 2.0], dtype=dtype), place)
+    ids = onp.zeros(5, int)
+    weight = onp.asarray(1, dtype)
+    for product in (np.prod, lambda v: ops.segment_prod(v, ids, 1)[0]):
+        loss = lambda v, f=product: np.real(f(v) * weight)
+        onp.testing.assert_allclose(onp.asarray(product(x)), 4, rtol=1e-2 if dtype == "float16" else 1e-6)
+        g = onp.asarray(ng.grad(loss)(x))
+        onp.testing.assert_allclose(g, 4 / onp.asarray(x).astype("c16"), rtol=1e-2 if dtype == "float16" else 1e-6)
+        assert g.dtype == dtype

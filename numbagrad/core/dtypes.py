@@ -74,6 +74,13 @@ def computed(dtype: np.dtype) -> np.dtype:
     return _SINGLE if is_half(dtype) else dtype
 
 
+def accumulated(dtype: np.dtype) -> np.dtype:
+    """The type sums and products of many are formed in: float64 for narrower floating types."""
+    if dtype.kind == "c":
+        return COMPLEX
+    return FLOAT if dtype.kind in FLOATING else dtype
+
+
 def finfo(dtype: Any) -> Any:
     """NumPy's limits of a floating type, for bfloat16 those of ml_dtypes."""
     found = check_dtype("finfo", getattr(dtype, "dtype", dtype))

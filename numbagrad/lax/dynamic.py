@@ -18,6 +18,7 @@ from numbagrad.lax.scatter import GatherDimensionNumbers, gather
 from numbagrad.numpy import shaping
 from numbagrad.numpy.indexing import as_index, holds
 from numbagrad.numpy.reductions import normalize_axis
+from numbagrad.numpy.shaping import stack
 from numbagrad.primitives import dynamic
 from numbagrad.primitives.broadcast import reshape_to
 from numbagrad.primitives.elementwise import convert
@@ -146,14 +147,19 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     """
     x = owned(src, "index_take")
     places = tuple(normalize_axis(k, len(x.shape), "index_take") for k in axes)
-    plain = [Array(host_value(i, "index_take"))._concrete("an index", "Use stop_gradient(i).") for i in idxs]
+    plain = [Array(host_value(i, "index_take"))._buffer("an index", "Use stop_gradient(i).") for i in idxs]
     if len(plain) != len(places) or any(p.ndim != 1 for p in plain):
         got = f"{[p.shape for p in plain]} for {len(places)} axes"
         raise ValueError(message("index_take", "not an index vector per axis", got, "vectors of one length"))
     if any(p.dtype.kind not in "iu" for p in plain if p.size):
         raise TypeError(message("index_take", "not integers", [str(p.dtype) for p in plain], "integers"))
     lengths = [max(1, x.shape[k]) for k in places]
-    index = np.stack([as_int64(p, n) % n for p, n in zip(plain, lengths, strict=True)], axis=-1)
+    index: Any
+    if all(p.__class__ is np.ndarray for p in plain):
+        index = np.stack([as_int64(p, n) % n for p, n in zip(plain, lengths, strict=True)], axis=-1)
+    else:
+        lines = [Array(p) % np.asarray(n, p.dtype) for p, n in zip(plain, lengths, strict=True)]
+        index = stack([line.astype(np.int64) for line in lines], axis=-1)
     rest = len(x.shape) - len(places)
     numbers = GatherDimensionNumbers(tuple(range(1, rest + 1)), tuple(sorted(places)), places)
     return gather(Array(x), index, numbers, [1 if k in places else n for k, n in enumerate(x.shape)])

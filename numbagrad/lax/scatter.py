@@ -1,7 +1,7 @@
 """Gathers and scatters of windows under their XLA names.
 
 A window becomes the numbers of its elements (or of whole rows, where its last axes span the operand's), and rows are
-picked or combined by number. Index arrays are concrete.
+picked or combined by number. Index arrays are not traced; those on a device stay there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import numbagrad.numpy as device_numpy
 from numbagrad.core.arguments import host_value, own, owned, promote, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import INEXACT
@@ -108,6 +109,8 @@ class _Windows:
         if any(self.sizes[d] > 1 for d in (*collapsed, *batching)):
             raise ValueError(message(name, "windows of axes left out", self.sizes, f"1 along {collapsed + batching}"))
         self.lead = indices.shape[:-1]
+        # NumPy, or for indices on a device the same functions there
+        self.numpy: Any = np if isinstance(indices, np.ndarray) else device_numpy
         # the last axes that every window spans whole are one row
         used = {*index_map, *batching, *collapsed}
         self.split = len(shape)
@@ -115,11 +118,11 @@ class _Windows:
             self.split -= 1
         self.starts = self._starts(indices, index_map)
 
-    def _starts(self, indices: np.ndarray, index_map: tuple[int, ...]) -> list[np.ndarray]:
+    def _starts(self, indices: Any, index_map: tuple[int, ...]) -> list[Any]:
         """Per axis of the operand where the windows begin."""
-        starts = [np.zeros((1,) * len(self.lead), np.int64) for _ in self.shape]
+        starts: list[Any] = [np.zeros((1,) * len(self.lead), np.int64) for _ in self.shape]
         for k, d in enumerate(index_map):
-            starts[d] = as_int64(indices[..., k])
+            starts[d] = _signed(indices[..., k])
         for d, b in zip(*self.batching, strict=True):
             if self.lead[b] != self.shape[d]:
                 got = f"{self.lead[b]} and {self.shape[d]}"
@@ -127,24 +130,24 @@ class _Windows:
             starts[d] = np.arange(self.lead[b]).reshape([-1 if k == b else 1 for k in range(len(self.lead))])
         return starts
 
-    def rows(self, clip: bool) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, clip: bool) -> tuple[Any, Any]:
         """Row numbers (lead, window axes before the rows), -1 where the window does not fit; and which do."""
-        inside = np.ones(self.lead, bool)
+        inside: Any = np.ones(self.lead, bool)
         starts = list(self.starts)
         for d, (n, w) in enumerate(zip(self.shape, self.sizes, strict=True)):
             if clip:
-                starts[d] = np.clip(starts[d], 0, n - w)
+                starts[d] = self.numpy.clip(starts[d], 0, n - w)
             else:
                 inside = inside & (starts[d] >= 0) & (starts[d] <= n - w)
         axes = [d for d in self.kept if d < self.split]
-        number = np.zeros((*self.lead, *(self.sizes[d] for d in axes)), np.int64)
+        number: Any = np.zeros((*self.lead, *(self.sizes[d] for d in axes)), np.int64)
         for d in range(self.split):
-            at = np.where(inside, starts[d], 0).reshape((*inside.shape, *(1,) * len(axes)))
+            at = self.numpy.where(inside, starts[d], 0).reshape((*inside.shape, *(1,) * len(axes)))
             if d in axes:
                 at = at + np.arange(self.sizes[d]).reshape([-1 if k == d else 1 for k in axes])
             number = number * self.shape[d] + at
         fits = inside.reshape((*inside.shape, *(1,) * len(axes)))
-        return np.where(fits, number, -1), inside
+        return _plain(self.numpy.where(fits, number, -1)), inside
 
     def operand(self, x: Any) -> Any:
         """The operand as rows."""
@@ -159,13 +162,27 @@ class _Windows:
         return tuple(next(windows) if k in self.window else next(leads) for k in range(total))
 
 
-def _integers(name: str, indices: Any, traced: bool) -> np.ndarray:
+def _signed(index: Any) -> Any:
+    """Integers as int64; of those too large the largest."""
+    if isinstance(index, np.ndarray):
+        return as_int64(index)
+    if index.dtype == np.uint64:
+        index = device_numpy.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    return index.astype(np.int64)
+
+
+def _plain(x: Any) -> Any:
+    return x._value if isinstance(x, Array) else x
+
+
+def _integers(name: str, indices: Any, traced: bool) -> Any:
+    """An index array: NumPy's, or an Array on a device."""
     value = host_value(indices, name)
     value = own(value, indices) if traced else value
-    found = Array(value)._concrete("an index", "Use stop_gradient(i).")
+    found = Array(value)._buffer("an index", "Use stop_gradient(i).")
     if found.dtype.kind not in "iu" and found.size:
         raise TypeError(message(name, "indices are not integers", found.dtype, "an integer dtype"))
-    return found
+    return found if isinstance(found, np.ndarray) else Array(found)
 
 
 def gather(
@@ -196,7 +213,7 @@ def gather(
     windows = _Windows("gather", tuple(x.shape), index, GatherDimensionNumbers(*dimension_numbers), slice_sizes)
     numbers, inside = windows.rows(clip=how is not GatherScatterMode.FILL_OR_DROP)
     found = Array(rows_of.take(windows.operand(x), numbers, mode="drop"))
-    if not inside.all():
+    if isinstance(inside, Array) or not inside.all():  # what a device finds is not looked at
         wide = inside.reshape((*inside.shape, *(1,) * (found.ndim - inside.ndim)))
         found = ew.where(wide, found, _fill(x.dtype, fill_value))
     return Array(transpose(found._value, axes=windows.order))
@@ -215,7 +232,7 @@ def _fill(dtype: np.dtype, fill_value: Any) -> np.ndarray:
 
 def _scatter_windows(
     name: str, x: Any, indices: Any, numbers: Any, updates: tuple[int, ...], mode: Any, traced: bool
-) -> tuple[_Windows, np.ndarray]:
+) -> tuple[_Windows, Any]:
     """Windows that updates go to, and their row numbers."""
     dims = ScatterDimensionNumbers(*numbers)
     index = _integers(name, indices, traced)
@@ -294,6 +311,6 @@ def scatter_apply(
     x = owned(operand, "scatter_apply")
     shape = tuple(map(operator.index, update_shape))
     windows, rows = _scatter_windows("scatter_apply", x, scatter_indices, dimension_numbers, shape, mode, False)
-    width = int(np.prod(windows.shape[windows.split :]))
+    width, rows = int(np.prod(windows.shape[windows.split :])), np.asarray(rows)
     elements = np.where(rows[..., None] < 0, -1, rows[..., None] * width + np.arange(width))
     return Array(applied(x, elements.reshape(-1), func))

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.arguments import arrays_of, meet_with, value_of
-from numbagrad.core.array import Array, concrete_array
+from numbagrad.core.array import Array
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import products, reductions, shaping
+from numbagrad.numpy.cumulative import cumsum
 from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.numpy.searching import take
+from numbagrad.primitives.barrier import stop_gradient
 from numbagrad.primitives.sort import argsort, searchsorted
 
 # fmt: off
@@ -132,9 +134,14 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     """Jumps of more than half a period along an axis taken out."""
     x = _float(p)
     k = normalize_axis(axis, x.ndim, "unwrap")
-    plain = concrete_array(x)
-    shift = np.unwrap(plain, discont, k, period=period) - plain
-    return x + shift.astype(plain.dtype)
+    plain = Array(stop_gradient(x._value))
+    step = diff(plain, axis=k)
+    half = period / 2
+    reduced = ew.call("remainder", step + half, float(period)) - half
+    reduced = ew.where((reduced == -half) & (step > 0), half, reduced)  # half a period up stays up
+    jump = ew.where(ew.absolute(step) < (half if discont is None else discont), 0.0, reduced - step)
+    front = (slice(None),) * k
+    return shaping.concatenate([x[(*front, slice(0, 1))], x[(*front, slice(1, None))] + cumsum(jump, k)], axis=k)
 
 
 @in_float32

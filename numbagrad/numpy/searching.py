@@ -11,13 +11,14 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, owned, promote, selected
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside, default, place_of, placed, report
-from numbagrad.core.dtypes import INEXACT
+from numbagrad.core.dtypes import INEXACT, promote_pair
 from numbagrad.core.errors import message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
 from numbagrad.numpy.indexing import as_index
+from numbagrad.numpy.order import searchsorted, sort
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import along
 from numbagrad.primitives import index as rows_of
@@ -341,14 +342,16 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> Array:
     """Per element the choice of that number; modes raise, wrap, clip."""
-    number = np.asarray(_numbers(a, "an index"))
-    n = len(choices)
-    if mode == "raise" and ((number < 0) | (number >= n)).any():
-        raise ValueError(message("choose", "no such choice", number, f"0 to {n - 1}"))
-    number = number % n if mode == "wrap" else np.clip(number, 0, n - 1)
+    number, n = Array(host_value(a, "choose")), len(choices)
+    if mode == "raise":
+        wrong = (number < 0) | (number >= n)
+        if place_of(number._value) is not None:
+            report("choose", wrong._value)
+        elif _numbers(wrong, "an index").any():
+            raise ValueError(message("choose", "no such choice", number, f"0 to {n - 1}"))
+    number = number % n if mode == "wrap" else ew.clip(number, 0, n - 1)
     values, _ = promote(list(choices), "choose")
-    chosen = host_value(a, "choose")
-    (chosen,), values = selected("choose", (chosen if mode == "raise" else beside(number, chosen),), choices, values)
+    (chosen,), values = selected("choose", (number._value,), choices, values)
     chosen, result = Array(chosen), Array(values[-1])
     for k in range(n - 2, -1, -1):
         result = ew.where(chosen == k, Array(values[k]), result)
@@ -393,8 +396,21 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
 
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Array:
     """Whether elements are among others."""
+    if default() is not None or any(place_of(v) is not None for v in map(host_value, (element, test_elements))):
+        return _isin_sorted(*arrays_of("isin", element, test_elements), invert)
     found = np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert)
     return _beside(found, element)
+
+
+def _isin_sorted(x: Array, among: Array, invert: bool) -> Array:
+    """The same by a binary search in the sorted others, wherever they are."""
+    dtype = promote_pair(x.dtype, among.dtype)
+    x, line = x.astype(dtype), sort(shaping.ravel(among.astype(dtype)))
+    if line.size == 0:
+        return Array(beside(np.full(x.shape, invert), x._value))
+    at = searchsorted(line, x)
+    found = take(line, at, mode="clip") == x
+    return ~found if invert else found
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numbagrad.core.dtypes import accumulated
 from numbagrad.core.registry import Primitive, Routed, Smooth
 from numbagrad.core.transform import Tape, push_forward
 from numbagrad.primitives import softmax
@@ -71,6 +72,8 @@ reduce_min = Routed(
 
 
 def _tree_product(x: Any, axes: Axes) -> Any:
+    dtype = x.dtype
+    x = convert(x, accumulated(dtype))  # a part of a product may leave the range of float32
     order = tuple(k for k in range(x.ndim) if k not in axes) + axes
     kept = tuple(x.shape[k] for k in order[: x.ndim - len(axes)])
     x = reshape_to(transpose(x, axes=order), (*kept, count(x.shape, axes)))
@@ -79,7 +82,7 @@ def _tree_product(x: Any, axes: Axes) -> Any:
         pairs = op("multiply")(getitem(x, key=(..., slice(0, n - n % 2, 2))), getitem(x, key=(..., slice(1, n, 2))))
         odd = [getitem(x, key=(..., slice(n - 1, n)))] if n % 2 else []
         x = concatenate(pairs, *odd, axis=x.ndim - 1) if odd else pairs
-    return reshape_to(x, kept)
+    return convert(reshape_to(x, kept), dtype)
 
 
 def _prod_vjp(g: Any, out: Any, x: Any, *, axes: Axes, dtype: Any = None) -> Any:

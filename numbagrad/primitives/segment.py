@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.core.dtypes import accumulated
 from numbagrad.core.registry import Linear, Primitive, Routed, Smooth
 from numbagrad.core.transform import Tape, push_forward
 from numbagrad.primitives.broadcast import reshape_to
-from numbagrad.primitives.elementwise import op
+from numbagrad.primitives.elementwise import convert, op
 from numbagrad.primitives.index import flat_rows, take
 from numbagrad.primitives.join import concatenate
 from numbagrad.primitives.slices import getitem
@@ -87,7 +88,8 @@ def _longest(ids: Any, segments: int, mode: str) -> int:
 def _product_tree(x: Any, ids: Any, segments: int, mode: str) -> Any:
     rows = x.shape[len(ids.shape) :]
     sizes = tree_sizes(ids.size, segments, _longest(ids, segments, mode))
-    x = reshape_to(x, (int(np.prod(ids.shape)), *rows))
+    dtype = x.dtype
+    x = convert(reshape_to(x, (int(np.prod(ids.shape)), *rows)), accumulated(dtype))
     tables = segment_tree(ids, segments=segments, mode=mode, sizes=tuple(sizes))
     one = np.ones((1, *rows), x.dtype)
     at = 0
@@ -97,7 +99,7 @@ def _product_tree(x: Any, ids: Any, segments: int, mode: str) -> Any:
         x = op("multiply")(take(x, left, mode="clamp"), take(x, right, mode="clamp"))
         at += 2 * size
     last = getitem(tables, key=(slice(at, at + segments),))
-    return take(concatenate(x, one, axis=0), last, mode="clamp")
+    return convert(take(concatenate(x, one, axis=0), last, mode="clamp"), dtype)
 
 
 def _prod_vjp(g: Any, out: Any, x: Any, ids: Any, *, segments: int, mode: str) -> Any:

@@ -155,6 +155,10 @@ def add_along_into(
     before, count, after = _shape(index, axis)
     if index.size == 0:
         return target
+    if target.dtype.kind == "b":  # whether there is any
+        counts, ones = np.zeros(target.shape, np.int64), updates.astype(np.int64)
+        counts = add_along_into(counts, index, ones, axis=axis, unique=unique, repeats=repeats)
+        return np.logical_or(target, counts, out=target)
     index, updates, item = contiguous(index), contiguous(updates), target.itemsize
     line, wide = count * after, target.shape[axis] * after
     if unique and after == 1:

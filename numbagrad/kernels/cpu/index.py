@@ -133,7 +133,9 @@ def scatter_add(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, m
 
 
 def scatter_add_into(target: np.ndarray, index: np.ndarray, updates: np.ndarray, *, mode: str = "raise") -> np.ndarray:
-    """Updates added into the target itself."""
+    """Updates added into the target itself; of booleans, whether there is any."""
+    if target.dtype.kind == "b":
+        return _scatter("or", "a | v", target, index, updates, mode)
     rows = target.shape[0] if target.ndim else 0
     if segment.pieces_of(index.size, rows) > 1:
         target += segment.combine("sum", updates, index, rows, mode)

@@ -15,14 +15,19 @@ from numbagrad.kernels.cpu.places import MODES
 from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.copy import contiguous, copy_into
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel, blocks, index_type, kernel, short
+from numbagrad.kernels.cuda.map import MapKernel
 from numbagrad.kernels.cuda.places import division, division_types, imports, pick_text, quotient_text, resolve
 from numbagrad.kernels.cuda.runs import Runs, width_of
 from numbagrad.kernels.cuda.runs_text import bare, neutral
 from numbagrad.kernels.cuda.scan import cumsum
 from numbagrad.kernels.cuda.sort import argsort
+from numbagrad.scalar import arg
+from numbagrad.scalar.atoms import cast
 from numbagrad.scalar.render import NAMES
 
 INT = np.dtype(np.int64)
+_WIDE = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
+_NARROW = {wide: narrow for narrow, wide in _WIDE.items()}
 
 _BY_ROW = '''"""Elements of {T} each with that of its segment, by ids of {ids}: {title}."""
 
@@ -170,8 +175,20 @@ def segment_sum(x: Buffer, ids: Buffer, *, segments: int, mode: str = "drop") ->
 
 
 def segment_prod(x: Buffer, ids: Buffer, *, segments: int, mode: str = "drop") -> Buffer:
-    """Products of the rows of each segment."""
-    return combine("prod", x, Runs(ids, segments, mode, "segment_prod"))
+    """Products of the rows of each segment; of float32 in the range of float64, as on the CPU."""
+    wide = _WIDE.get(x.dtype)
+    x = x if wide is None else _converted(x, wide)
+    found = combine("prod", x, Runs(ids, segments, mode, "segment_prod"))
+    return found if wide is None else _converted(found, _NARROW[wide])
+
+
+def _converted(x: Buffer, dtype: np.dtype) -> Buffer:
+    return _caster(x.dtype, dtype)(x.device, (x,), x.shape)[0]
+
+
+@cache
+def _caster(source: np.dtype, target: np.dtype) -> MapKernel:
+    return MapKernel("cast", (cast(source, target)(arg(0)),), (source,))
 
 
 def segment_max(x: Buffer, ids: Buffer, *, segments: int, mode: str = "drop") -> Buffer:
