@@ -89,6 +89,18 @@ def run_large(device: Any) -> None:
     (x(4096, 4096).T).reshape(-1)
 
 
+def run_halves(device: Any) -> None:
+    """Maps whose elements are of 16 bits."""
+    for name in ("float16", "bfloat16"):
+        dtype = np.asarray(0, dtype=name).dtype
+        x, y = (Array(device.empty((1000, 64), dtype)) for _ in range(2))
+        for function in (lambda a, b: a + b, lambda a, b: np.tanh(a) * b, lambda a, b: nn.gelu(a * 2.0)):
+            out, pull = ng.vjp(function, x, y)
+            pull(out)
+        for made in (x[:, ::2] * y[:, 1::2], x.astype("float32"), x.astype("float64")):
+            made.astype(name)
+
+
 def collect() -> list[Kernel]:
     """All of them, in single precision."""
     device = RecordingDevice()
@@ -96,4 +108,5 @@ def collect() -> list[Kernel]:
     run_atoms(device, "int32", derivatives=False)
     run_cases(device)
     run_large(device)
+    run_halves(device)
     return list(device.kernels)
