@@ -283,3 +283,20 @@ def test_array_namespace():
         return xp.sum(xp.exp(x))
 
     assert float(ng.grad(f)(np.zeros(1))[0]) == 1.0 and seen == [np]
+
+
+def test_array_namespace_info():
+    info = np.__array_namespace_info__()
+    assert info.default_device() == "cpu" and info.devices() == ng.devices()
+    with ng.default_device("cuda-emulated"):
+        assert info.default_device() == "cuda-emulated"
+    defaults = info.default_dtypes()
+    assert np.asarray(1.0).dtype == defaults["real floating"] and np.asarray(1).dtype == defaults["integral"]
+    assert np.asarray(1j).dtype == defaults["complex floating"] and np.argmax([1, 2]).dtype == defaults["indexing"]
+    assert set(info.dtypes()) == {"bool", *info.dtypes(kind=("integral", "real floating", "complex floating"))}
+    for kind in ("bool", "integral", "numeric"):
+        assert all(onp.isdtype(d, kind) for d in info.dtypes(kind=kind).values())
+    assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
+    assert np.zeros((1,) * info.capabilities()["max dimensions"]).sum() == 0
+    with pytest.raises(ValueError, match="no such kind: got 'floats'"):
+        info.dtypes(kind="floats")

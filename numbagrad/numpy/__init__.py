@@ -15,6 +15,7 @@ from numbagrad.numpy.creation import *
 from numbagrad.numpy.cumulative import *
 from numbagrad.numpy.elementwise import *
 from numbagrad.numpy.histogram import *
+from numbagrad.numpy.inspection import __array_namespace_info__
 from numbagrad.numpy.logic import *
 from numbagrad.numpy.order import *
 from numbagrad.numpy.products import *

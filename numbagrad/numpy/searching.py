@@ -397,7 +397,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Array:
     """Whether elements are among others."""
     if default() is not None or any(place_of(v) is not None for v in map(host_value, (element, test_elements))):
-        return _isin_sorted(*arrays_of("isin", element, test_elements), invert)
+        x, among = arrays_of("isin", element, test_elements)
+        return _isin_sorted(x, among, invert)
     found = np.isin(_numbers(element, "a set test"), _numbers(test_elements, "a set test"), invert=invert)
     return _beside(found, element)
 

@@ -24,12 +24,6 @@ def normal(value, exponent):
 def scaled(value, exponent):
     """value * 2**exponent"""
     return math.ldexp(value, exponent)
-
-@cuda.jit(device=True)
-def times(a, e, b, f):
-    """The product of a * 2**e and b * 2**f, a already normal: subnormal numbers lose nothing on the way."""
-    b, f = normal(b, f)
-    return normal({T}(a * b), int32(e + f))
 '''
 
 _SCALED_COMPLEX = '''@cuda.jit(device=True)
@@ -44,8 +38,9 @@ def normal(value, exponent):
 def scaled(value, exponent):
     """value * 2**exponent"""
     return {T}(complex(math.ldexp(value.real, exponent), math.ldexp(value.imag, exponent)))
+'''
 
-@cuda.jit(device=True)
+_TIMES = '''@cuda.jit(device=True)
 def times(a, e, b, f):
     """The product of a * 2**e and b * 2**f, a already normal: subnormal numbers lose nothing on the way."""
     b, f = normal(b, f)
@@ -132,7 +127,7 @@ def _cumprod(dtype: np.dtype) -> Scan:
         "    return times(s[0], s[1], x, int32(0))",
         "    return times(a[0], a[1], b[0], b[1])",
         "    return (scaled(b[0], b[1]),)",
-        helpers=[_scaled(dtype)],
+        helpers=[_scaled(dtype), _TIMES],
     )
 
 
@@ -157,7 +152,7 @@ def _linear_recurrence(dtype: np.dtype) -> Scan:
         "    return p, e, {T}(q + b[2])",
         "    return (b[2],)",
         inputs=two,
-        helpers=[_scaled(dtype)],
+        helpers=[_scaled(dtype), _TIMES],
     )
 
 
