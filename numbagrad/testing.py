@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from numbagrad.api.device import device_put
 from numbagrad.api.grad import jvp, vjp
 from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype, finfo, is_inexact
@@ -42,7 +43,10 @@ def tolerance(dtype: Any, factor: float = 1.0) -> dict[str, float]:
 
 
 class _Function:
-    """A function of pytrees as one of the flat list of its floating leaves; the others stay as they are."""
+    """A function of pytrees as one of the flat list of its floating leaves; the others stay as they are.
+
+    Points and results are the CPU's; the function itself sees every leaf where it was given.
+    """
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any]) -> None:
         self.f = f
@@ -50,6 +54,7 @@ class _Function:
         arrays = [np.asarray(x) for x in self.leaves]
         self.places = [k for k, a in enumerate(arrays) if is_inexact(a.dtype)]
         self.point = [arrays[k] for k in self.places]
+        self.devices = [x.device if isinstance(x, Array) else None for x in self.leaves]
         if not self.places:
             got = [str(a.dtype) for a in arrays]
             raise TypeError(message("check_grads", "nothing to differentiate", got, "a float or complex argument"))
@@ -57,9 +62,9 @@ class _Function:
     def __call__(self, *values: Any) -> list[Any]:
         leaves = list(self.leaves)
         for k, v in zip(self.places, values, strict=True):
-            leaves[k] = v
+            leaves[k] = v if self.devices[k] in (None, "cpu") else device_put(v, self.devices[k])
         outputs = tree_flatten(self.f(*tree_unflatten(self.tree, leaves)))[0]
-        return [x for x in outputs if isinstance(x, Array) and is_inexact(x.dtype)]
+        return [device_put(x, "cpu") for x in outputs if isinstance(x, Array) and is_inexact(x.dtype)]
 
 
 def _random(rng: np.random.Generator, like: Sequence[np.ndarray]) -> Arrays:
@@ -201,7 +206,7 @@ def check_grads(
     identity. Order n does the same to x, t -> J(x) t and x, ct -> J(x)^T ct.
 
     eps: step of the differences. rtol, atol: for the comparison with them (by default what rounding and the
-    step can explain). Integer arguments are constants.
+    step can explain). Integer arguments are constants. Arrays on a device are checked there.
 
     Errors: AssertionError that names the order, the mode and the worst entry with its index.
 

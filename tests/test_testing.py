@@ -134,3 +134,24 @@ def test_an_infinite_derivative_in_both_modes_agrees():
     f = ng.custom_jvp(np.sqrt)
     f.defjvp(lambda p, t: (np.sqrt(*p), t[0] * onp.inf))
     inner_product_identity(f, (x,))
+
+
+def test_arrays_on_a_device_are_checked_there():
+    x = ng.device_put(onp.asarray([0.3, -0.5]), "cuda-emulated")
+    seen = set()
+
+    def f(tree, y):
+        seen.add((tree["x"].device, y.device))
+        return {"out": np.sin(tree["x"]) * 2}, y**2
+
+    check_grads(f, ({"x": x}, np.asarray([1.0, 2.0])), order=2)
+    inner_product_identity(f, ({"x": x}, np.asarray([1.0, 2.0])))
+    assert seen == {("cuda-emulated", "cpu")}
+
+    @ng.custom_vjp
+    def wrong(v):
+        return np.sin(v)
+
+    wrong.defvjp(lambda v: (np.sin(v), v), lambda v, g: (g * np.cos(v) if v.device == "cpu" else g,))
+    with pytest.raises(AssertionError, match="order 1"):
+        check_grads(wrong, (x,), modes=["rev"])
