@@ -459,3 +459,29 @@ def test_products_and_their_gradients_do_not_overflow_on_the_way(place, dtype):
         g = onp.asarray(ng.grad(loss)(x))
         onp.testing.assert_allclose(g, 4 / onp.asarray(x).astype("c16"), rtol=1e-2 if dtype == "float16" else 1e-6)
         assert g.dtype == dtype
+
+
+def _own_rules():
+    sine = ng.custom_jvp(np.sin)
+    sine.defjvp(lambda primals, tangents: (np.sin(*primals), tangents[0] * np.cos(*primals)))
+    pair = ng.custom_vjp(lambda a, b: (a * b, np.sin(a)))
+    pair.defvjp(
+        lambda a, b: ((a * b, np.sin(a)), (a, b)), lambda r, g: (g[0] * r[1] + g[1] * np.cos(r[0]), g[0] * r[0])
+    )
+    return {
+        "custom_jvp": lambda v: np.sum(sine(v) ** 2),
+        "custom_vjp, first of two": lambda v: np.sum(pair(v, 2 * v)[0]),
+        "custom_vjp, second of two": lambda v: np.sum(pair(v, v)[1]),
+        "checkpoint, one of two": lambda v: ng.checkpoint(lambda u: (np.sum(np.sin(u) ** 2), u * 3))(v)[0],
+    }
+
+
+@pytest.mark.parametrize("name", _own_rules())
+def test_rules_of_ones_own(name):
+    """Zeros that stand in for what nothing came back to, or for the point of a linear function, are there, too."""
+    f = _own_rules()[name]
+    for transform in (ng.grad, ng.hessian, ng.jacfwd, lambda f: lambda v: ng.linearize(f, v)[1](v)):
+        want = transform(f)(np.asarray(V))
+        got = transform(f)(put(V))
+        assert got.device == DEVICE
+        onp.testing.assert_allclose(onp.asarray(got), onp.asarray(want), **tolerance("float64"))

@@ -200,6 +200,9 @@ def test_what_passes_the_range_on_the_way(place, name):
         large = np.asarray([300.0, -400.0, 500.0], dtype=name)
         small = np.asarray([1e-3, -1e-3, 2e-3], dtype=name)
     assert float(np.mean(many)) == 3 and np.mean(many).dtype.name == name
+    wider = many.astype("float32")
+    assert float(np.mean(wider, dtype=name)) == 3 and np.mean(wider, dtype=name).dtype.name == name
+    assert float(np.var(wider * 200, dtype=name)) == 0 and np.std(wider, dtype=name).dtype.name == name
     for function in (np.var, np.std, np.linalg.norm, nn.layer_norm, nn.rms_norm):
         want = function(large.astype("float32"))
         if float(abs(want).max()) < 6e4:

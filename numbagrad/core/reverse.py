@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from numbagrad.core.dtypes import INEXACT
-from numbagrad.core.registry import accumulate, accumulate_into, own_zeros, zeros
+from numbagrad.core.registry import accumulate, accumulate_into, beside, own_zeros, zeros
 from numbagrad.core.trace import Box, Trace, bind, is_concrete
 
 _ids = itertools.count(1)
@@ -216,4 +216,5 @@ def walk(outputs: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[Tap
 def _several(node: Node, sums: dict[Key, Any]) -> list[Any]:
     """Cotangents of a node's outputs, zeros where nothing came back."""
     gs = [sums.pop((node.id, k) if k else node.id, None) for k in range(len(node.outs))]
-    return [zeros(*aval) if g is None else g for g, aval in zip(gs, node.outs, strict=True)]
+    present = next(g for g in gs if g is not None)
+    return [beside(zeros(*aval), present) if g is None else g for g, aval in zip(gs, node.outs, strict=True)]

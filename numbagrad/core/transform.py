@@ -7,7 +7,7 @@ from typing import Any
 
 from numbagrad.core.dtypes import INEXACT
 from numbagrad.core.forward import DualBox
-from numbagrad.core.registry import zeros, zeros_like
+from numbagrad.core.registry import zeros_like
 from numbagrad.core.reverse import TapeBox, input_box, walk
 from numbagrad.core.trace import Box, Trace
 
@@ -62,9 +62,9 @@ def push_forward(
     )
 
 
-def transpose(linear: FlatFunction, avals: Values, cotangents: Values) -> list[Any]:
+def transpose(linear: FlatFunction, like: Values, cotangents: Values) -> list[Any]:
     """Cotangents of the inputs of a linear function: its VJP at zero."""
-    tape = Tape(linear, [zeros(a.shape, a.dtype) for a in avals], "vjp")
+    tape = Tape(linear, [zeros_like(a) for a in like], "vjp")
     return tape.back(cotangents, release=True)
 
 

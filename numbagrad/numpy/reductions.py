@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, float_dtype
+from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, computed, float_dtype, real_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.halves import in_float32
@@ -221,8 +221,10 @@ def mean(
     else:
         mask = broadcast_to(beside(host_value(where, "mean"), value), shape=value.shape)
         n = sum(Array(mask), axis=axes, keepdims=keepdims)
-    total = sum(a, axes, target, None, keepdims, None, where)
-    return ew.store(ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=target), out, "mean")
+    wide = computed(target)
+    total = sum(a, axes, wide, None, keepdims, None, where)
+    found = ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=wide)
+    return ew.store(Array(convert(found._value, target)), out, "mean")
 
 
 @in_float32
@@ -259,12 +261,14 @@ def var(
     """Variance over axes with `ddof` degrees of freedom taken off; real for complex input."""
     value = value_of(a, "var")
     axes = normalize_axes(axis, len(value.shape), "var")
-    x = Array(convert(value, float_dtype(value.dtype) if dtype is None else check_dtype("var", dtype)))
+    target = float_dtype(value.dtype) if dtype is None else check_dtype("var", dtype)
+    x = Array(convert(value, computed(target)))
     centred = x - (_mean(x, axes, keepdims=True) if mean is None else mean)
     squares = centred * centred if x.dtype.kind != "c" else ew.real(centred * ew.conj(centred))
     n = count(value.shape, axes) - (ddof if correction is None else correction)
     divisor = np.asarray(n if n > 0 else 0, squares.dtype)
-    return ew.store(sum(squares, axes, keepdims=keepdims) / Array(divisor), out, "var")
+    found = sum(squares, axes, keepdims=keepdims) / Array(divisor)
+    return ew.store(Array(convert(found._value, real_dtype(target))), out, "var")
 
 
 _mean = mean
