@@ -55,7 +55,7 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 50
 
 # `import numbagrad` must not load these: they cost more than all the rest together.
-HEAVY = ["numba", "scipy", "matplotlib"]
+HEAVY = ["numba", "scipy", "matplotlib", "ml_dtypes"]
 
 # A module that needs one of these, and does not find it, is left out of the doctests.
 OPTIONAL = ["cuda", "numba_cuda", "nvmath", "sklearn", "matplotlib"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def _unit(like: Any, k: int) -> Any:
 
 
 def _size(v: Any) -> int:
-    return int(np.prod(v.shape))
+    return math.prod(v.shape)
 
 
 class _Run(FlatCall):

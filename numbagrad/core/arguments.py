@@ -135,6 +135,14 @@ def kind_of(x: Any, value: Any) -> Any:
 
 def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[list[Any], np.dtype]:
     """Values of one common dtype (NEP 50: Python scalars are weak)."""
+    found: Any = [x._value for x in xs if isinstance(x, Array)]
+    if dtype is None and found and len(found) == len(xs):  # most often there is nothing to do
+        first = found[0].dtype
+        for v in found:
+            if v.dtype is not first or (OPENED and v.__class__ is not ndarray):
+                break
+        else:
+            return found, first
     values = [None if x.__class__ in SCALARS else host_value(x, op) for x in xs]
     if dtype is None:
         common: Any = None
@@ -145,7 +153,7 @@ def promote(xs: Sequence[Any], op: str, dtype: np.dtype | None = None) -> tuple[
         if dtype == np.int64 and all(v is None for v in values):
             dtype = np.result_type(*(_default(x, op) for x in xs))
     traced = any(isinstance(v, Box) for v in values)
-    found: Any = [_as(x, v, dtype, traced, op) for x, v in zip(xs, values, strict=True)]
+    found = [_as(x, v, dtype, traced, op) for x, v in zip(xs, values, strict=True)]
     return (together(op, xs, found) if OPENED else found), dtype
 
 

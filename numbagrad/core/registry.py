@@ -116,12 +116,13 @@ class Primitive:
 
     def _run_on(self, place: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Run on the device of one of the operands; what lies on the host is brought there."""
-        device = place.device
+        device, operands = place.device, args
         for a in args:
-            if a.__class__ is not ndarray and a.device is not device:
+            if a.__class__ is ndarray:
+                operands = tuple([place.put(v) if v.__class__ is ndarray else v for v in args])
+            elif a.device is not device:
                 raise mixed_devices(self.name, args)
-        kernel = lookup(self.name, device.platform, self.home)
-        operands = [place.put(a) if a.__class__ is ndarray else a for a in args]
+        kernel = TABLE[device.platform].get(self.name) or lookup(self.name, device.platform, self.home)
         if HALVES and not HALVES.isdisjoint([a.dtype for a in operands]):
             return half.call(PRIMITIVES["convert"], kernel, self.name, operands, params)
         return kernel(*operands, **params)

@@ -11,6 +11,7 @@ Values are immutable. `Array` (array.py) is the user's name for one.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Box:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Handle a primitive at this level."""

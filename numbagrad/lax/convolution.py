@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -252,7 +253,7 @@ def conv_general_dilated_patches(
     taps = tuple(operator.index(k) for k in filter_shape)
     plain = (2 + ndim) * (0,)
     numbers = conv_dimension_numbers(x.shape, plain, dimension_numbers)
-    channels, count = x.shape[numbers.lhs_spec[1]], int(np.prod(taps))
+    channels, count = x.shape[numbers.lhs_spec[1]], math.prod(taps)
     picks = np.tile(np.eye(count, dtype=dtype), (channels, 1)).reshape(channels * count, 1, *taps)
     w = np.transpose(picks, np.argsort(numbers.rhs_spec))
     return conv_general_dilated(

@@ -7,6 +7,7 @@ picked or combined by number. Index arrays are not traced; those on a device sta
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -151,7 +152,7 @@ class _Windows:
 
     def operand(self, x: Any) -> Any:
         """The operand as rows."""
-        return reshape_to(x, (int(np.prod(self.shape[: self.split])), *self.shape[self.split :]))
+        return reshape_to(x, (math.prod(self.shape[: self.split]), *self.shape[self.split :]))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -311,6 +312,6 @@ def scatter_apply(
     x = owned(operand, "scatter_apply")
     shape = tuple(map(operator.index, update_shape))
     windows, rows = _scatter_windows("scatter_apply", x, scatter_indices, dimension_numbers, shape, mode, False)
-    width, rows = int(np.prod(windows.shape[windows.split :])), np.asarray(rows)
+    width, rows = math.prod(windows.shape[windows.split :]), np.asarray(rows)
     elements = np.where(rows[..., None] < 0, -1, rows[..., None] * width + np.arange(width))
     return Array(applied(x, elements.reshape(-1), func))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,7 +201,7 @@ def _grid(columns: Sequence[Any], edges: Sequence[np.ndarray], weights: Any, nam
         inside = within if inside is None else inside & within
         number = number * (e.size - 1) + place
     number = ew.where(inside, number, -1)._value
-    bins = int(np.prod(shape))
+    bins = math.prod(shape)
     if weights is None:
         return shaping.reshape(Array(_count(number, bins)), shape)._value
     flat = shaping.ravel(Array(meet_with(name, Array(number), weights)[0]))

@@ -6,6 +6,7 @@ the arrays become one array of row numbers, rows are taken, and the result's axe
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -40,6 +41,9 @@ def parse(key: Any, shape: tuple[int, ...], mode: str = "raise", keep: bool = Fa
 
     `keep`: the arrays will wait on a tape, so those that the caller may write to are copied.
     """
+    plain = _plain(key, shape)
+    if plain is not None:
+        return plain, False
     parts = key if isinstance(key, tuple) else (key,)
     parts = tuple(_part(p, keep) for p in parts)
     used = sum(p.ndim if _is_mask(p) else 1 for p in parts if p is not None and p is not Ellipsis)
@@ -54,6 +58,25 @@ def parse(key: Any, shape: tuple[int, ...], mode: str = "raise", keep: bool = Fa
     else:
         parts = (*parts, *fill)
     return _expand(parts, shape, mode)
+
+
+def _plain(key: Any, shape: tuple[int, ...]) -> Key | None:
+    """The full key, if it has integers in range, slices of integers and None alone: 0.5 us, where the rest takes 2."""
+    parts = key if key.__class__ is tuple else (key,)
+    axis, ndim = 0, len(shape)
+    for p in parts:
+        if p is None:
+            continue
+        if axis == ndim:
+            return None
+        if p.__class__ is slice:
+            for s in (p.start, p.stop, p.step):
+                if s is not None and s.__class__ is not int:
+                    return None
+        elif p.__class__ is not int or not -shape[axis] <= p < shape[axis]:
+            return None
+        axis += 1
+    return parts if axis == ndim else (*parts, *(slice(None),) * (ndim - axis))
 
 
 _PLAIN = (int, slice, type(None), type(Ellipsis))
@@ -207,7 +230,7 @@ class Gather:
         view = x if all(p == slice(None) for p in self.basic) else basic_getitem(x, key=self.basic)
         if self.order != tuple(range(len(self.order))):
             view = transpose(view, axes=self.order)
-        return reshape_to(view, (int(np.prod(self.lead)), *self.rest))
+        return reshape_to(view, (math.prod(self.lead), *self.rest))
 
     def from_rows(self, rows: Any) -> Any:
         """Axes of the taken rows in NumPy's order."""

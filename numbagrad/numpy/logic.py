@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def ndim(a: Any) -> int:
 def size(a: Any, axis: int | None = None) -> int:
     """Number of elements, or the length of an axis."""
     found = host_value(a).shape
-    return int(np.prod(found)) if axis is None else found[axis]
+    return math.prod(found) if axis is None else found[axis]
 
 
 def result_type(*xs: Any) -> np.dtype:

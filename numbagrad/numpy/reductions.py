@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, owned, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import BOOL, INEXACT, check_dtype, computed, float_dtype, real_dtype
+from numbagrad.core.dtypes import BOOL, FLOATING, INEXACT, INT, check_dtype, computed, float_dtype, real_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.halves import in_float32
@@ -27,6 +27,7 @@ __all__ = [
 # fmt: on
 
 Axis = int | tuple[int, ...] | None
+UINT = np.dtype(np.uint64)
 Axes = tuple[int, ...]
 
 
@@ -68,9 +69,8 @@ def _sum_dtype(dtype: np.dtype, wanted: Any, name: str) -> np.dtype:
     """NumPy's accumulator: small integers and bool become 64-bit."""
     if wanted is not None:
         return check_dtype(name, wanted)
-    if dtype.kind in "bi":
-        return np.dtype(np.int64)
-    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
+    kind = dtype.kind
+    return INT if kind in "bi" else UINT if kind == "u" else dtype
 
 
 def _accumulating(name: str, identity: int, doc: str) -> Any:
@@ -86,17 +86,21 @@ def _accumulating(name: str, identity: int, doc: str) -> Any:
         initial: Any = None,
         where: Any = None,
     ) -> Array:
-        value = _masked(value_of(a, name), where, identity, name)
+        value = value_of(a, name)
+        if where is not None:
+            value = _masked(value, where, identity, name)
         ndim = len(value.shape)
         axes = normalize_axes(axis, ndim, name)
         target = _sum_dtype(value.dtype, dtype, name)
-        if value.dtype.kind in INEXACT or target.kind in INEXACT:
+        if target is value.dtype:
+            result = primitive(value, axes=axes)
+        elif value.dtype.kind in INEXACT or target.kind in INEXACT:
             result = primitive(convert(value, target), axes=axes)
         else:
             result = primitive(value, axes=axes, dtype=target)
         if initial is not None:
             result = ew.call(combine, Array(result), initial)._value
-        return _finish(result, axes, ndim, keepdims, out, name)
+        return _finish(result, axes, ndim, keepdims, out, name) if keepdims or out is not None else Array(result)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -222,8 +226,11 @@ def mean(
         mask = broadcast_to(beside(host_value(where, "mean"), value), shape=value.shape)
         n = sum(Array(mask), axis=axes, keepdims=keepdims)
     wide = computed(target)
-    total = sum(a, axes, wide, None, keepdims, None, where)
-    found = ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=wide)
+    total = sum(a, axes, None if wide is value.dtype else wide, None, keepdims, None, where)
+    if isinstance(n, Array) or wide.kind not in FLOATING:
+        found = ew.call("divide", total, n if isinstance(n, Array) else float(n), dtype=wide)
+    else:
+        found = total / float(n)
     return ew.store(Array(convert(found._value, target)), out, "mean")
 
 

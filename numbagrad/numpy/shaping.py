@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -51,11 +52,11 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """
     value = owned(a, "reshape")
     wanted = _ints(newshape if shape is None else shape, "reshape")
-    size = int(np.prod(value.shape))
-    known = int(np.prod([n for n in wanted if n != -1]))
+    size = math.prod(value.shape)
+    known = math.prod([n for n in wanted if n != -1])
     if wanted.count(-1) == 1 and known and size % known == 0:
         wanted = tuple(size // known if n == -1 else n for n in wanted)
-    if int(np.prod(wanted)) != size or any(n < 0 for n in wanted):
+    if math.prod(wanted) != size or any(n < 0 for n in wanted):
         raise ValueError(message("reshape", "sizes differ", f"{value.shape} to {wanted}", f"{size} elements"))
     if order == "F":
         return transpose(reshape(transpose(Array(value)), wanted[::-1]))
@@ -479,7 +480,7 @@ def take_axis(x: Array, index: np.ndarray, axis: int) -> Array:
 def resize(a: Any, new_shape: Any) -> Array:
     """Another shape, repeating the elements as often as needed."""
     flat, shape = ravel(a), _ints(new_shape, "resize")
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     if flat.size == 0:
         return Array(beside(np.zeros(shape, flat.dtype), flat._value))
     return reshape(take_axis(flat, np.arange(size) % flat.size, 0), shape)

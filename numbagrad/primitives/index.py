@@ -7,6 +7,7 @@ are integers, never differentiated. Negative ones count from the end; out of ran
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def _set_masks(route: Any) -> tuple[Any, Any]:
 
 
 def _flat_updates(x: Any, index: Any) -> Any:
-    count = int(np.prod(index.shape))
+    count = math.prod(index.shape)
     return reshape_to(x, (count, *x.shape[len(index.shape) :]))
 
 
@@ -95,7 +96,7 @@ def _set_transpose(route: Any, g: Any, target: Any, index: Any, updates: Any, *,
     kept, winner = _set_masks(route)
     select = op("select")
     g_target = select(_column(kept, target), g, np.zeros((), g.dtype))
-    count = int(np.prod(index.shape))
+    count = math.prod(index.shape)
     nothing = zeros((count, *target.shape[1:]), g.dtype)
     won = select(_column(kept, target), np.zeros((), g.dtype), g)
     g_updates = scatter_add(nothing, winner, won, mode="clip") if count else beside(nothing, g)

@@ -7,6 +7,7 @@ largest -inf; nothing has a derivative there.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def _product_tree(x: Any, ids: Any, segments: int, mode: str) -> Any:
     rows = x.shape[len(ids.shape) :]
     sizes = tree_sizes(ids.size, segments, _longest(ids, segments, mode))
     dtype = x.dtype
-    x = convert(reshape_to(x, (int(np.prod(ids.shape)), *rows)), accumulated(dtype))
+    x = convert(reshape_to(x, (math.prod(ids.shape), *rows)), accumulated(dtype))
     tables = segment_tree(ids, segments=segments, mode=mode, sizes=tuple(sizes))
     one = np.ones((1, *rows), x.dtype)
     at = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,20 +21,41 @@ def dot_general(
     """Result axes: batch, free of x, free of y."""
     if absorbs:
         return product(lambda a, b: dot_general(a, b, contract=contract, batch=batch), x, y, absorbs)
-    (x_contract, y_contract), (x_batch, y_batch) = contract, batch
-    x_free = [k for k in range(x.ndim) if k not in x_contract and k not in x_batch]
-    y_free = [k for k in range(y.ndim) if k not in y_contract and k not in y_batch]
-    batch_shape = [x.shape[k] for k in x_batch]
-    rows, columns = [x.shape[k] for k in x_free], [y.shape[k] for k in y_free]
-    m, n, k = math.prod(rows), math.prod(columns), math.prod(x.shape[a] for a in x_contract)
-    shape = (*batch_shape, *rows, *columns)
-    a = x.transpose((*x_batch, *x_free, *x_contract)).reshape((*batch_shape, m, k))
-    b = y.transpose((*y_batch, *y_contract, *y_free)).reshape((*batch_shape, k, n))
-    dtype = np.result_type(x, y)
+    found = _plan(x.shape, y.shape, contract, batch)
+    a = x if found.x_order is None else x.transpose(found.x_order).reshape(found.a)
+    b = y if found.y_order is None else y.transpose(found.y_order).reshape(found.b)
+    dtype = x.dtype if x.dtype is y.dtype else np.result_type(x, y)
     if dtype.kind == "b":
-        return (a.astype(np.uint8) @ b.astype(np.uint8) > 0).reshape(shape)
-    out = pool.empty((*batch_shape, m, n), dtype)
-    if m * n * k > SHARED:
+        return (a.astype(np.uint8) @ b.astype(np.uint8) > 0).reshape(found.shape)
+    out = pool.empty(found.out, dtype)
+    if found.work > SHARED:
         threads.dismiss()
     np.matmul(a, b, out=out)
-    return out.reshape(shape)
+    return out if found.out == found.shape else out.reshape(found.shape)
+
+
+class _Plan(NamedTuple):
+    """How a contraction becomes a product of (stacks of) matrices a and b; no order where an operand is one already."""
+
+    x_order: Axes | None
+    y_order: Axes | None
+    a: Axes
+    b: Axes
+    out: Axes
+    shape: Axes
+    work: int
+
+
+@lru_cache(maxsize=4096)
+def _plan(x: Axes, y: Axes, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]) -> _Plan:
+    (x_contract, y_contract), (x_batch, y_batch) = contract, batch
+    x_free = [k for k in range(len(x)) if k not in x_contract and k not in x_batch]
+    y_free = [k for k in range(len(y)) if k not in y_contract and k not in y_batch]
+    stack = tuple(x[k] for k in x_batch)
+    rows, columns = [x[k] for k in x_free], [y[k] for k in y_free]
+    m, n, k = math.prod(rows), math.prod(columns), math.prod(x[a] for a in x_contract)
+    x_order, y_order = (*x_batch, *x_free, *x_contract), (*y_batch, *y_contract, *y_free)
+    a, b = (*stack, m, k), (*stack, k, n)
+    plain_x, plain_y = a == x and x_order == tuple(range(len(x))), b == y and y_order == tuple(range(len(y)))
+    out, shape = (*stack, m, n), (*stack, *rows, *columns)
+    return _Plan(None if plain_x else x_order, None if plain_y else y_order, a, b, out, shape, m * n * k)

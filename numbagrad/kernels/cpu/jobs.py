@@ -37,7 +37,7 @@ def run(
         batch = rows  # not worth waking a worker
     pieces = splits * -(-rows // batch)
     words = [0, 0, 0, pieces, address, len(operands), len(extras), n, chunk, splits, batch, rows, len(outer), *outer]
-    words += [a.ctypes.data for a, _, _ in operands]
+    words += [threads.address_of(a) for a, _, _ in operands]
     words += [step for _, _, step in operands]
     words += extras
     for axis in range(len(outer)):

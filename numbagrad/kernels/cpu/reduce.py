@@ -277,20 +277,25 @@ def _reducer(monoid: Monoid) -> Callable[..., np.ndarray]:
         if x.dtype.kind == "b":
             x = x.view(np.uint8)
         if target.kind == "b":
-            return reduce(monoid, x, axes, BYTE).view(bool)
-        kept = x.ndim - len(axes)
-        if axes == tuple(range(kept, x.ndim)):
-            out = np.empty(x.shape[:kept], target)
-            if _small(monoid, x.dtype, target)(x, out):
-                return out
-        if len(axes) < x.ndim and axes == tuple(range(len(axes))) and x.flags.c_contiguous:
-            kept_shape = x.shape[len(axes) :]
-            block = x.reshape(1, math.prod(x.shape[: len(axes)]), math.prod(kept_shape))
-            return reduce_columns(monoid, block, target).reshape(kept_shape)
-        return reduce(monoid, x, axes, target)
+            return _of(monoid, x, axes, BYTE).view(bool)
+        return _of(monoid, x, axes, target)
 
     kernel.__name__ = f"reduce_{monoid.name}"
     return kernel
+
+
+def _of(monoid: Monoid, x: np.ndarray, axes: tuple[int, ...], target: np.dtype) -> np.ndarray:
+    """The shortest way for the layout."""
+    kept = x.ndim - len(axes)
+    if axes == tuple(range(kept, x.ndim)):
+        out = np.empty(x.shape[:kept], target)
+        if _small(monoid, x.dtype, target)(x, out):
+            return out
+    if len(axes) < x.ndim and axes == tuple(range(len(axes))) and x.flags.c_contiguous:
+        kept_shape = x.shape[len(axes) :]
+        block = x.reshape(1, math.prod(x.shape[: len(axes)]), math.prod(kept_shape))
+        return reduce_columns(monoid, block, target).reshape(kept_shape)
+    return reduce(monoid, x, axes, target)
 
 
 reduce_sum, reduce_prod = _reducer(SUM), _reducer(PROD)
@@ -335,11 +340,14 @@ def _arg_kernel(name: str, source: np.dtype) -> int:
 
 def _arg_reducer(name: str) -> Callable[..., np.ndarray]:
     def kernel(x: np.ndarray, *, axis: int) -> np.ndarray:
-        rows = contiguous(np.moveaxis(x, axis, -1))
+        last = axis == x.ndim - 1
+        rows = contiguous(x if last else x.transpose(*[k for k in range(x.ndim) if k != axis], axis))
         rows = rows.view(np.uint8) if rows.dtype.kind == "b" else rows
         out = np.empty(rows.shape[:-1], np.int64)
         n = rows.shape[-1]
-        best = reduce_rows(MAX if name == "max" else MIN, rows.reshape(out.size, n), rows.dtype)
+        monoid, best = MAX if name == "max" else MIN, np.empty(out.shape, rows.dtype)
+        if not _small(monoid, rows.dtype, rows.dtype)(rows, best):
+            best = reduce_rows(monoid, rows.reshape(out.size, n), rows.dtype)
         operands = ((rows, (n * rows.itemsize,), 1), (best, (rows.itemsize,), 0), (out, (8,), 0))
         jobs.run(_arg_kernel(name, rows.dtype), n, (out.size,), operands)
         return out

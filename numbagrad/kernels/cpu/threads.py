@@ -25,6 +25,7 @@ from numbagrad import config
 from numbagrad.kernels.cpu.compiler import module_address
 from numbagrad.kernels.cpu.layout import ASLEEP, J_PIECES, MAILBOX
 
+DATA = object.__basicsize__  # where a numpy.ndarray holds the address of its elements, see native.py
 PATIENCE = 1 << 20  # looks at the mailbox before sleeping
 MAX_WORKERS = 256
 
@@ -61,12 +62,21 @@ def _native(name: str) -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)  # releases the GIL
 
 
+_word = ctypes.c_int64.from_address
+
+
+def address_of(array: np.ndarray) -> int:
+    """`array.ctypes.data` in 0.1 us instead of 0.8: a job has several."""
+    return _word(id(array) + DATA).value
+
+
 def run(job: np.ndarray) -> None:
     """Run a job to its end, with the workers' help if it has several pieces."""
     global _crew
-    helpers = min(config.num_threads(), int(job[J_PIECES]), MAX_WORKERS + 1) - 1
+    pieces = int(job[J_PIECES])
+    helpers = min(config.num_threads(), pieces, MAX_WORKERS + 1) - 1 if pieces > 1 else 0
     if helpers <= 0:
-        _native("drive")(job.ctypes.data, 0, 0)
+        _native("drive")(address_of(job), 0, 0)
         return
     crew = _crew
     if crew.process != os.getpid():
@@ -76,7 +86,7 @@ def run(job: np.ndarray) -> None:
     for k in range(helpers):
         if crew.mailboxes[k * MAILBOX] == ASLEEP:
             crew.queue.put(job)
-    _native("drive")(job.ctypes.data, crew.address, helpers)
+    _native("drive")(address_of(job), crew.address, helpers)
 
 
 def dismiss() -> None:

@@ -48,6 +48,7 @@ class Plan(NamedTuple):
     steps: Sequence[Step]
     back: tuple[int, ...] | None = None  # axes of the result, where it is not in order
     simple: bool = False  # one launch, and nothing else to do
+    short: bool = False  # and that a row of usual blocks
 
 
 def _power(n: int) -> int:
@@ -177,7 +178,8 @@ def plan(s: State, x: Buffer, axes: Sequence[int], halves: bool) -> Plan:
     made = steps(s, [*groups, (False, 2)] if halves else groups, outs)
     back = None if kept == sorted(kept) else tuple(kept.index(a) for a in sorted(kept))
     simple = run and not halves and back is None and len(made) == 1
-    return Plan(None if run else tuple(order), halves, made, back, simple)
+    short = simple and made[0].grid.__class__ is int and made[0].block == THREADS
+    return Plan(None if run else tuple(order), halves, made, back, simple, short)
 
 
 def half_of(dtype: np.dtype) -> np.dtype:
@@ -235,7 +237,11 @@ def by_state(
     if found.simple:
         kernel, grid, block, outs, numbers, width = found.steps[0]
         out = x.device.empty(*outs[0])
-        if width:
+        if found.short:
+            address = x.address
+            shift = (address // x.dtype.itemsize % width,) if width else ()
+            x.device.run(kernel, grid, address, out.address, *numbers, *shift)
+        elif width:
             x.device.launch(kernel, grid, block, x, out, *numbers, x.address // x.dtype.itemsize % width)
         else:
             x.device.launch(kernel, grid, block, x, out, *numbers)

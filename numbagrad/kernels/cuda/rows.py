@@ -372,11 +372,14 @@ def _rows(name: str) -> Callable[..., Buffer]:
                 _plans.clear()
             found = _plans[key] = _plan(name, shape, dtype)
         launched, grid, block, numbers, reduction = found
-        arrays: Any = [contiguous(a) for a in operands]
+        arrays: Any = [a if a.flat else contiguous(a) for a in operands]
         if reduction is not None:
             states = reduce.run(reduction, *[arrays[k] for k in sources])
             arrays = [*[arrays[k] for k in late], *states]
-        device.launch(launched, grid, block, *arrays, out, *numbers)
+        if block == THREADS:
+            device.run(launched, grid, *[a.address for a in arrays], out.address, *numbers)
+        else:
+            device.launch(launched, grid, block, *arrays, out, *numbers)
         return out
 
     kernel.__name__ = name
