@@ -12,6 +12,7 @@ from numbagrad.core.array import Array
 from numbagrad.core.device import beside
 from numbagrad.core.dtypes import BOOL, FLOATING, INEXACT, INT, check_dtype, computed, float_dtype, real_dtype
 from numbagrad.core.errors import message
+from numbagrad.core.trace import bind
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy.halves import in_float32
 from numbagrad.primitives import reduce as prims
@@ -93,7 +94,7 @@ def _accumulating(name: str, identity: int, doc: str) -> Any:
         axes = normalize_axes(axis, ndim, name)
         target = _sum_dtype(value.dtype, dtype, name)
         if target is value.dtype:
-            result = primitive(value, axes=axes)
+            result = bind(primitive, (value,), {"axes": axes})
         elif value.dtype.kind in INEXACT or target.kind in INEXACT:
             result = primitive(convert(value, target), axes=axes)
         else:

@@ -217,6 +217,22 @@ def run(p: Plan, *operands: Buffer) -> Sequence[Buffer]:
 _plans: dict[Any, Plan] = {}
 
 
+def _key(name: str, x: Buffer, axes: tuple[int, ...], target: np.dtype | None) -> Any:
+    return name, x.shape, None if x.flat else x.strides, x.dtype, axes, target
+
+
+def _run_short(p: Plan, x: Buffer) -> Buffer:
+    """A plan of one row of usual blocks."""
+    kernel, grid, _, outs, numbers, width = p.steps[0]
+    device, address = x.device, x.address
+    out = device.empty(*outs[0])
+    if width:
+        device.run(kernel, grid, address, out.address, *numbers, address // x.dtype.itemsize % width)
+    else:
+        device.run(kernel, grid, address, out.address, *numbers)
+    return out
+
+
 def by_state(
     name: str, x: Buffer, axes: tuple[int, ...], target: np.dtype | None, make: Callable[..., State], *given: Any
 ) -> Buffer:
@@ -224,7 +240,7 @@ def by_state(
 
     The result has the remaining axes in their order. A state of real numbers sums complex ones by halves.
     """
-    key = name, x.shape, None if x.flat else x.strides, x.dtype, axes, target
+    key = _key(name, x, axes, target)
     found = _plans.get(key)
     if found is None:
         made = make(*given)
@@ -237,11 +253,7 @@ def by_state(
     if found.simple:
         kernel, grid, block, outs, numbers, width = found.steps[0]
         out = x.device.empty(*outs[0])
-        if found.short:
-            address = x.address
-            shift = (address // x.dtype.itemsize % width,) if width else ()
-            x.device.run(kernel, grid, address, out.address, *numbers, *shift)
-        elif width:
+        if width:
             x.device.launch(kernel, grid, block, x, out, *numbers, x.address // x.dtype.itemsize % width)
         else:
             x.device.launch(kernel, grid, block, x, out, *numbers)
@@ -271,13 +283,21 @@ def reduce_rows(monoid: Monoid, x: Buffer, target: np.dtype | None = None) -> Bu
 
 
 def _reducer(monoid: Monoid) -> Callable[..., Buffer]:
-    logical = monoid in (ANY, ALL)
+    logical, name = monoid in (ANY, ALL), f"reduce_{monoid.name}"
 
     def kernel(x: Buffer, *, axes: tuple[int, ...], dtype: np.dtype | None = None) -> Buffer:
+        short = name, x.shape, x.dtype, axes, dtype  # found before all else: 0.5 us less
+        found = _plans.get(short) if x.flat else None
+        if found is not None:
+            return _run_short(found, x)
         target = BOOL if logical else x.dtype if dtype is None else dtype
-        return by_state(monoid.name, x, axes, target, _monoid_state, monoid, x.dtype, target)
+        out = by_state(monoid.name, x, axes, target, _monoid_state, monoid, x.dtype, target)
+        made = _plans.get(_key(monoid.name, x, axes, target))
+        if made is not None and made.short and x.flat:
+            _plans[short] = made
+        return out
 
-    kernel.__name__ = f"reduce_{monoid.name}"
+    kernel.__name__ = name
     return kernel
 
 
