@@ -18,6 +18,8 @@ from numbagrad.kernels.cuda.buffer import Buffer
 from numbagrad.kernels.cuda.device import Device, Grid
 from numbagrad.kernels.cuda.kernel import THREADS, Kernel
 
+CONFIGS = 4096  # launch configurations kept at most
+
 
 @cache
 def count() -> int:
@@ -99,12 +101,18 @@ class DriverDevice(Device):
         self._launch(self.stream, config, handle, *[a.address if a.__class__ is Buffer else a for a in args])
 
     def run(self, kernel: Kernel, count: int, *args: Any) -> None:
-        config = self._rows.get(count) or self._rows.setdefault(count, self._config_class(grid=count, block=THREADS))
+        config = self._rows.get(count) or self._row(count)
         self.launches += 1
         self._launch(self.stream, config, self._handles.get(kernel) or self._load(kernel), *args)
 
+    def _row(self, count: int) -> Any:
+        if len(self._rows) > CONFIGS:
+            self._rows.clear()
+        config = self._rows[count] = self._config_class(grid=count, block=THREADS)
+        return config
+
     def _config(self, grid: Grid, block: Grid) -> Any:
-        if len(self._configs) > 4096:
+        if len(self._configs) > CONFIGS:
             self._configs.clear()
         config = self._configs[grid, block] = self._config_class(grid=grid, block=block)
         return config
