@@ -226,6 +226,13 @@ def test_import_is_light():
     assert run.stdout.split() == []
 
 
+def test_each_file_of_cuda_kernels_says_how_it_stands_to_the_checklist():
+    files = (ROOT / PACKAGE / "kernels" / "cuda").glob("*.py")
+    kernels = [p for p in files if re.search(r"(?<!`)@cuda\.jit", p.read_text())]
+    assert len(kernels) > 20
+    assert [p.name for p in kernels if "\n# Checklist of docs/design/cuda.md: " not in p.read_text()] == []
+
+
 # ------------------------------------------------------------- the checks themselves, on a bad package
 
 

@@ -8,6 +8,8 @@ Names in a text, for axis k: p{k} the position, f{k} and q{k} the first tap and 
 loop; parameters: n{k} sources, taps{k}, a{k}, c{k}, hop{k}, and what `first_tap` takes besides.
 """
 
+# Checklist of docs/design/cuda.md: walked together with conv.py, which says the result.
+
 from __future__ import annotations
 
 import math

@@ -1,6 +1,8 @@
 """Texts of convolutions without tiles: a thread a result (few output channels, few products), or the threads of a
 block for some results of the weight gradient (depthwise, or few products)."""
 
+# Checklist of docs/design/cuda.md: walked together with conv.py, which says the result.
+
 from __future__ import annotations
 
 from functools import cache

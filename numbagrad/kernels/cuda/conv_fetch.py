@@ -4,6 +4,8 @@ Columns are the operand a, of which the taps read: a thread of conv and conv_inp
 column, a thread of conv_weight one product of several columns, whose taps a block keeps in shared memory. Rows are b.
 """
 
+# Checklist of docs/design/cuda.md: walked together with conv.py, which says the result.
+
 from __future__ import annotations
 
 from typing import Any

@@ -9,6 +9,8 @@ time to shared memory, those of the next tile while it multiplies:
 The texts of what differs are in conv_fetch.py.
 """
 
+# Checklist of docs/design/cuda.md: walked together with conv.py, which says the result.
+
 from __future__ import annotations
 
 from functools import cache

@@ -3,6 +3,8 @@
 At level 0 a tile's updates are named by `order`; later levels go on with what the blocks before have left, in place.
 """
 
+# Checklist of docs/design/cuda.md: walked together with runs.py, which says the result.
+
 from __future__ import annotations
 
 from functools import cache

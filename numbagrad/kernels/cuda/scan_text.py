@@ -1,5 +1,7 @@
 """Texts of the kernels that scan rows and columns, the same for all scans of scan_state.py."""
 
+# Checklist of docs/design/cuda.md: walked together with scan.py, which says the result.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -12,6 +12,8 @@ All of it is stable. Short lines share a tile, a power of two of places each; lo
 memory.
 """
 
+# Checklist of docs/design/cuda.md: walked together with sort.py, which says the result.
+
 from __future__ import annotations
 
 from functools import cache

@@ -4,6 +4,8 @@
 An infinite or overflowing sum has no rounding error to carry along. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
 """
 
+# Checklist of docs/design/cuda.md: no kernels here; of the 15, 7 holds: float32 alone for float32.
+
 from __future__ import annotations
 
 from functools import cache
