@@ -105,6 +105,11 @@ def _differences(f: Callable[..., Any], point: Arrays, tangents: Arrays, step: f
     return [np.asarray((_minus(a, d) + 8 * _minus(c, b)) / (12 * step)) for a, b, c, d in rows], size
 
 
+def _eps(arrays: Arrays) -> float:
+    """That of the least precise type met."""
+    return max(float(finfo(x.dtype).eps) for x in arrays)
+
+
 def _largest(x: np.ndarray) -> float:
     """Size of the largest finite entry: one that is not finite has no rounding."""
     sizes = np.abs(x)
@@ -147,7 +152,7 @@ def _check_forward(f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, 
     wanted, size = _differences(f, point, ts, options["eps"])
     for leaf, (got, want) in enumerate(zip(dots, wanted, strict=True)):
         rtol, atol = options["rtol"], options["atol"]
-        eps = float(finfo(got.dtype).eps)
+        eps = _eps([got, *point])
         # by default what rounding can do to the difference quotient, and to a lower precision's derivative
         rtol = max(1e-7, 100 * eps) if rtol is None else rtol
         largest = _largest(want)
@@ -159,7 +164,7 @@ def _check_forward(f: Any, point: Arrays, ts: Arrays, dots: Arrays, label: str, 
 def _check_pairing(cts: Arrays, dots: Arrays, pulled: Arrays, ts: Arrays, label: str, what: str) -> None:
     """<ct, J t> == <J^T ct, t>, to rounding of the terms of both sums."""
     (left, left_size), (right, right_size) = _pairing(cts, dots), _pairing(pulled, ts)
-    eps = max(float(finfo(x.dtype).eps) for x in (*dots, *pulled))
+    eps = _eps([*dots, *pulled])
     allowed = 200 * eps * (left_size + right_size)
     if not _agree(left, right, allowed):
         raise AssertionError(
@@ -251,7 +256,7 @@ def _check_reverse(f: Any, cts: Arrays, pulled: Arrays, ts: Arrays, label: str, 
     """Reverse mode against differences along one tangent."""
     wanted, size = _differences(f, f.point, ts, options["eps"])
     (left, terms), (right, more) = _pairing(cts, wanted), _pairing(pulled, ts)
-    eps = max([float(finfo(x.dtype).eps) for x in pulled])
+    eps = _eps(pulled)
     rtol = max(1e-7, 200 * eps) if options["rtol"] is None else options["rtol"]
     count = sum(c.size for c in cts)
     noise = 30 * np.finfo(np.float64).eps / options["eps"] * size * count

@@ -1,5 +1,6 @@
 """float16 and bfloat16 as storage, on every device: results are those of float32, rounded once."""
 
+import math
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from test_device_table import CASES, leaves
 import numbagrad as ng
 import numbagrad.numpy as np
 from numbagrad import lax, nn
-from numbagrad.testing import tolerance
+from numbagrad.scalar import ATOMS
+from numbagrad.testing import check_grads, tolerance
 
 RNG = onp.random.default_rng(0)
 X, Y = (RNG.standard_normal((5, 7)) for _ in range(2))
@@ -175,7 +177,18 @@ def test_uniform_stays_below_one(place, name):
     with ng.default_device(place):
         u = onp.asarray(ng.random.uniform(ng.random.key(0), (20000,), name)).astype("f8")
     assert u.min() >= 0 and u.max() < 1 and abs(u.mean() - 0.5) < 0.01
-    assert len(onp.unique(u)) <= 2 ** (11 if name == "float16" else 8)
+
+
+@every_kind
+def test_random_numbers_are_those_of_float32(place, name):
+    """Rounded down where an end is excluded, and with float32's tails."""
+    draw, key = ng.random, ng.random.key(0)
+    with ng.default_device(place):
+        ones = onp.asarray(draw.uniform(key, (20000,), name, 1.0, 2.0)).astype("f8")
+        below = onp.asarray(draw.uniform(key, (20000,), name, -1e-3, 0.0)).astype("f8")
+        got, want = draw.exponential(key, (20000,), name), draw.exponential(key, (20000,), "float32")
+    assert ones.min() >= 1 and ones.max() == 2 - EPS[name] and below.max() < 0
+    onp.testing.assert_array_equal(onp.asarray(got).astype("f4"), onp.asarray(want.astype(name)).astype("f4"))
 
 
 @every_kind
@@ -213,6 +226,135 @@ def test_what_passes_the_range_on_the_way(place, name):
     onp.testing.assert_allclose(float(norm), 1000, rtol=2 * EPS[name])
     near(ng.optim.clip_by_global_norm([large], 1e-3)[0], large.astype("float32") * (1e-3 / 707.1), place, name)
     onp.testing.assert_array_equal(onp.asarray(ng.device_put(1e-3, place).astype(name)), onp.asarray(small)[0])
+
+
+@every_kind
+def test_quantiles_of_many(place, name):
+    """Positions and the lines between elements are not of 16 bits."""
+    x = half(onp.arange(70001) % 7, place, name)
+    assert float(np.median(x)) == 3 and float(np.nanmedian(x)) == 3
+    near(np.quantile(x, 0.9), np.quantile(x.astype("float32"), 0.9), place, name)
+    assert np.quantile(x, [0.25, 0.9]).dtype == onp.float64  # as in NumPy: the list is of float64
+    near(np.percentile(x[:4], 30), onp.asarray(0.9), place, name)
+
+
+@every_kind
+def test_dtype_and_out_by_position(place, name):
+    h = half([300.0, -400.0, 500.5], place, name)
+    wider = h.astype("float32")
+    for function in (np.var, np.nanvar, np.std, np.nanstd, np.mean, np.nanmean):
+        got = function(h, None, "float32")
+        assert got.dtype == onp.float32
+        onp.testing.assert_allclose(float(got), float(function(wider)), rtol=1e-6)
+        assert function(wider, None, name).dtype.name == name
+        out = half(0, place, name)
+        assert function(h, None, None, out) is out and function(h, out=out) is out
+        assert float(out) == float(function(h)) and out.dtype.name == name
+    gaps = half([300.0, onp.nan, -400.0], place, name)
+    assert np.nanmean(gaps, 0, "float32").dtype == np.nanstd(gaps, None, "float32").dtype == onp.float32
+
+
+@every_kind
+def test_parameters_in_float32(place, name):
+    """16-bit activations with float32 weights: computed in float32, in float32 as their common type."""
+    x = half(300 * X, place, name)
+    one, wx = ng.device_put(onp.ones(7, "f4"), place), x.astype("float32")
+    for function in (nn.rms_norm, nn.layer_norm):
+        got = function(x, one)
+        assert got.dtype == onp.float32
+        onp.testing.assert_array_equal(onp.asarray(got), onp.asarray(function(wx, one)))
+    got, mean, variance = nn.batch_norm(x)
+    assert mean.dtype == variance.dtype == onp.float32 and got.dtype.name == name
+    onp.testing.assert_array_equal(onp.asarray(variance), onp.asarray(nn.batch_norm(wx)[2]))
+    near(got, nn.batch_norm(wx)[0], place, name)
+
+
+@every_kind
+def test_rules_of_several_operations(place, name):
+    """A rule that divides or multiplies on its way stays in range."""
+    v = half([300.0, 300.0, 1e-3, 1e-2], place, name)
+    last = lambda t: np.cumprod(t)[3]
+    near(ng.grad(last)(v), ng.grad(last)(v.astype("float32")), place, name)
+
+
+@every_kind
+def test_python_floats_are_rounded_once(place, name):
+    """1 + half a unit + a little: rounded to float32 first, it would be in the middle."""
+    number = 1 + EPS[name] / 2 + 2.0**-40
+    x = half([0.0, 0.0], place, name)
+    x[0] = number
+    one, up = half(1.0, place, name), 1 + EPS[name]
+    made = [x[0], x.at[1].set(number)[1], np.where(one > 0, number, one), one * 0 + number]
+    with ng.default_device(place):
+        made += [np.asarray(number, dtype=name), np.full((), number, name)]
+    assert [float(m) for m in made] == [up] * len(made)
+
+
+@every_kind
+def test_integers_are_rounded_once(place, name):
+    unit = int(2.0**15 * EPS[name])
+    if name == "bfloat16":  # what float32 does not hold is above float16's range
+        unit = int(2.0**40 * EPS[name])
+    base = unit * int(1 / EPS[name])
+    whole = ng.device_put(onp.asarray([base + unit // 2 + 1, base + unit // 2, base + unit // 2 - 1]), place)
+    onp.testing.assert_array_equal(onp.asarray(whole.astype(name)).astype("f8"), [base + unit, base, base])
+
+
+@every_kind
+def test_complex_numbers_to_16_bits(place, name):
+    for dtype in ("complex64", "complex128"):
+        z = ng.device_put(onp.asarray([2 + 1j, -0.5j], dtype), place)
+        onp.testing.assert_array_equal(onp.asarray(z.astype(name)).astype("f4"), [2, 0])
+
+
+@every_kind
+def test_common_types_of_composed_functions(place, name):
+    h = half([1.0, 2.0, 4.0], place, name)
+    assert np.gradient(h).dtype.name == np.linspace(h[0], h[2], 4).dtype.name == name
+    assert np.ldexp(h, onp.asarray(2, "i4")).dtype.name == name
+    check_grads(lambda t: np.sin(t.astype("float32")), (h,))  # to the precision of the point
+    assert np.isdtype(h.dtype, "real floating") and np.isdtype(h.dtype, (h.dtype, "bool"))
+    assert not np.isdtype(h.dtype, ("bool", "integral", "complex floating", onp.dtype("f4")))
+
+
+def test_numpy_arrays_of_a_fresh_process_and_lists():
+    """No type of 16 bits has been met yet; a list says its type only when it has become an array."""
+    code = """
+import numpy as onp
+import numbagrad.numpy as np
+h = onp.asarray([300, -400, 500.5], "f2")
+assert abs(float(np.linalg.norm(h)) - 707.5) < 1 and np.linalg.norm(h).dtype == "f2"
+assert abs(float(np.linalg.norm(list(h))) - 707.5) < 1 and float(np.mean([onp.float16(60000)] * 3)) > 59999
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def scaled(x):
+    """Gives float64 for float32."""
+    return x * 2.5 + math.pi
+
+
+def whole(x):
+    """Gives integers."""
+    return int(x)
+
+
+def either(x):
+    """One of two types."""
+    return x if x > 1 else 0.0
+
+
+@pytest.mark.parametrize("body", [scaled, whole, either])
+def test_atoms_of_users(body):
+    try:
+        function = ng.elementwise(ng.atom(partials=lambda x, out: out * 0 + 1)(body))
+        for place, name in KINDS:
+            x = half([0.3, 2.7], place, name)
+            near(function(x), [body(float(v)) for v in x], place, name)
+            near(ng.grad(lambda v: np.sum(function(v)))(x), [1, 1], place, name)
+    finally:
+        ATOMS.pop(body.__name__)
 
 
 @every_kind

@@ -10,7 +10,7 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core import device as devices
 from numbagrad.core.array import Array
-from numbagrad.core.dtypes import DEFAULTS, SCALARS, SUPPORTED, check_dtype, promote_pair
+from numbagrad.core.dtypes import DEFAULTS, SCALARS, SUPPORTED, check_dtype, promote_pair, single_of
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES
 from numbagrad.core.trace import Box
@@ -24,7 +24,7 @@ def scalar_cell(number: Any, dtype: np.dtype) -> ndarray:
     key = (number, number.__class__, dtype)
     cell = _cells.get(key)
     if cell is None or number == 0:  # 0.0 and -0.0 are one key
-        cell = np.array(number, dtype)
+        cell = np.array(single_of(number) if dtype.kind == "V" else number, dtype)
         if len(_cells) > 4096:
             _cells.clear()
         _cells[key] = cell

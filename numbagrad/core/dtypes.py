@@ -74,6 +74,16 @@ def computed(dtype: np.dtype) -> np.dtype:
     return _SINGLE if is_half(dtype) else dtype
 
 
+def single_of(number: Any) -> Any:
+    """A number in float32, rounded to odd: rounding that to bfloat16, as NumPy does, is rounding the number once."""
+    with np.errstate(over="ignore"):
+        single = np.float32(number)
+    if float(single) == number or not np.isfinite(number):  # by NumPy alone the number would be rounded first
+        return single
+    bits = single.view(np.int32) - (abs(float(single)) > abs(number))  # towards zero; infinity is the largest number
+    return np.int32(bits | 1).view(np.float32)
+
+
 def accumulated(dtype: np.dtype) -> np.dtype:
     """The type sums and products of many are formed in: float64 for narrower floating types."""
     if dtype.kind == "c":
@@ -126,6 +136,14 @@ def _with_bfloat16(a: Any, b: Any) -> np.dtype:
     if first is other or other.__class__ is type or other.kind in "biu":
         return first
     return np.result_type(_SINGLE, other)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """NumPy's `isdtype`, which knows no bfloat16: by kind that is what float16 is."""
+    asked = kind if isinstance(kind, tuple) else (kind,)
+    if getattr(dtype, "kind", "") != "V" or not is_half(dtype):
+        return any(np.isdtype(dtype, k) for k in asked if getattr(k, "kind", "") != "V")
+    return any(np.isdtype(FLOAT16, k) if isinstance(k, str) else dtype == k for k in asked)
 
 
 def is_inexact(dtype: np.dtype) -> bool:

@@ -304,9 +304,27 @@ class Smooth(Primitive):
     def pull(self, gs: Sequence[Any], saved: Any, needs: Sequence[bool], params: dict[str, Any]) -> Sequence[Any]:
         args, outs = saved
         single = self.outputs == 1
+        if HALVES and not HALVES.isdisjoint([a.dtype for a in args]):
+            args, outs, params, dtypes = self._widened(args, params)
+            gs = half.wide(PRIMITIVES["convert"], gs)
+            found = self.vjp(gs[0] if single else gs, outs[0] if single else outs, *args, **params)
+            return half.narrow(PRIMITIVES["convert"], found, dtypes)
         return self.vjp(gs[0] if single else gs, outs[0] if single else outs, *args, **params)
 
+    def _widened(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Operands of 16 bits in float32 and the results of those: a rule is several operations, rounded at its end."""
+        wide, params = half.wide(PRIMITIVES["convert"], args), half.wide_params(params)
+        outs = bind(self, tuple(wide), params)
+        return wide, (outs,) if self.outputs == 1 else outs, params, [a.dtype for a in args]
+
     def push(self, tangents: Sequence[Any], args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]) -> Any:
+        if HALVES and not HALVES.isdisjoint([a.dtype for a in args]):
+            dtypes = [o.dtype for o in outs]
+            args, outs, params, _ = self._widened(args, params)
+            tangents = half.wide(PRIMITIVES["convert"], tangents)
+            found = self.jvp(tangents, outs[0] if self.outputs == 1 else outs, *args, **params)
+            parts = half.narrow(PRIMITIVES["convert"], (found,) if self.outputs == 1 else found, dtypes)
+            return parts[0] if self.outputs == 1 else parts
         return self.jvp(tangents, outs[0] if self.outputs == 1 else outs, *args, **params)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside
-from numbagrad.core.dtypes import check_dtype, finfo, float_dtype
+from numbagrad.core.dtypes import check_dtype, finfo, float_dtype, result_type
 from numbagrad.core.errors import message
 from numbagrad.core.trace import Box
 from numbagrad.numpy import creation, reductions, shaping
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy.halves import in_float32
+from numbagrad.numpy.halves import in_float32, widened
 from numbagrad.primitives import softmax as prims
 from numbagrad.primitives.barrier import stop_gradient
 from numbagrad.primitives.elementwise import convert
@@ -157,21 +157,22 @@ def rms_norm(x: Any, scale: Any = None, axis: Any = -1, eps: Any = 1e-6) -> Arra
     return _affine(_scale_by_rms(x, reductions.mean(ew.call("square", x), axis, keepdims=True), eps), scale, None)
 
 
-@in_float32
 def batch_norm(
     x: Any, scale: Any = None, bias: Any = None, mean: Any = None, variance: Any = None, axis: int = -1, eps: Any = 1e-5
 ) -> tuple[Array, Array, Array]:
     """Channels on `axis` brought to mean 0 and variance 1 over all other axes: (y, mean, variance).
 
     Shapes: scale, bias, mean and variance have one number a channel. Given mean and variance (the running ones, at
-    test time) are used instead of the batch's.
+    test time) are used instead of the batch's. Dtypes: for types of 16 bits, mean and variance are float32.
 
     >>> import numbagrad as ng, numbagrad.numpy as np
     >>> y, mean, variance = ng.nn.batch_norm(np.asarray([[1.0, 5.0], [3.0, 5.0]]))
     >>> mean, variance
     (Array([2., 5.], dtype=float64), Array([1., 0.], dtype=float64))
     """
-    x, scale, bias, mean, variance = _optional("batch_norm", x, scale, bias, mean, variance)
+    given = _optional("batch_norm", x, scale, bias, mean, variance)
+    target = float_dtype(result_type(v.dtype for v in given if v is not None))
+    x, scale, bias, mean, variance = map(widened, given)
     x = ew.convert_to_float(x, "batch_norm")
     k = reductions.normalize_axis(axis, x.ndim, "batch_norm")
     others = tuple(d for d in range(x.ndim) if d != k)
@@ -185,7 +186,7 @@ def batch_norm(
     if variance is None:
         variance = reductions.mean(ew.call("square", x - wide(mean)), others)
     y = _affine(_normalise(x, wide(mean), wide(variance), eps), wide(scale), wide(bias))
-    return y, mean, variance
+    return Array(convert(y._value, target)), mean, variance
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:

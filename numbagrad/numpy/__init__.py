@@ -3,7 +3,7 @@
 import numpy as _numpy
 
 from numbagrad.core.array import Array as ndarray
-from numbagrad.core.dtypes import finfo
+from numbagrad.core.dtypes import finfo, isdtype
 from numbagrad.numpy import (
     fft,
     linalg,
@@ -48,7 +48,6 @@ complex64 = _numpy.complex64
 complex128 = _numpy.complex128
 dtype = _numpy.dtype
 iinfo = _numpy.iinfo
-isdtype = _numpy.isdtype
 floating = _numpy.floating
 integer = _numpy.integer
 inexact = _numpy.inexact

@@ -8,6 +8,7 @@ import numpy as np
 
 from numbagrad.core.arguments import arrays_of, meet_with, value_of
 from numbagrad.core.array import Array
+from numbagrad.core.dtypes import SCALARS, computed
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import products, reductions, shaping
@@ -16,6 +17,7 @@ from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.numpy.searching import take
 from numbagrad.primitives.barrier import stop_gradient
+from numbagrad.primitives.elementwise import convert
 from numbagrad.primitives.sort import argsort, searchsorted
 
 # fmt: off
@@ -61,13 +63,19 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Derivative by central differences of second order, one-sided at the ends; spacing as numbers or coordinates."""
+    """Derivative by central differences of second order, one-sided at the ends; spacing as numbers or coordinates.
+
+    Dtypes: that of f, integers as float64.
+    """
     x = _float(f)
     axes = reductions.normalize_axes(axis, x.ndim, "gradient")
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError(message("gradient", "number of spacings", len(varargs), f"0, 1 or {len(axes)}"))
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
-    found = [_gradient(x, h, k, edge_order) for h, k in zip(spacings, axes, strict=True)]
+    wide = Array(convert(x._value, computed(x.dtype)))
+    found = [
+        Array(convert(_gradient(wide, h, k, edge_order)._value, x.dtype)) for h, k in zip(spacings, axes, strict=True)
+    ]
     return found[0] if len(found) == 1 else found
 
 
@@ -76,10 +84,11 @@ def _gradient(x: Array, spacing: Any, axis: int, edge_order: int) -> Array:
     if n < edge_order + 1:
         raise ValueError(message("gradient", "axis too short", n, f"at least {edge_order + 1}"))
     h = Array(meet_with("gradient", x, spacing)[0])
+    h = h.astype(x.dtype) if spacing.__class__ in SCALARS else h
     if h.ndim:
         h = diff(h).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     else:
-        h = h * np.ones([n - 1 if d == axis else 1 for d in range(x.ndim)])
+        h = h * np.ones([n - 1 if d == axis else 1 for d in range(x.ndim)], x.dtype)
     slope = diff(x, axis=axis) / h
     left, right = _cut(slope, axis, None, -1), _cut(slope, axis, 1, None)
     hl, hr = _cut(h, axis, None, -1), _cut(h, axis, 1, None)
@@ -131,17 +140,25 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Array:
-    """Jumps of more than half a period along an axis taken out."""
-    x = _float(p)
+    """Jumps of more than half a period along an axis taken out.
+
+    Dtypes: that of p; float64 for integers unless the period is an integer, too.
+    """
+    given = Array(value_of(p, "unwrap"))
+    whole = given.dtype.kind in "iu" and isinstance(period, int)
+    x = given.astype(np.int64) if whole else _float(given)
+    dtype = given.dtype if whole else x.dtype
     k = normalize_axis(axis, x.ndim, "unwrap")
     plain = Array(stop_gradient(x._value))
     step = diff(plain, axis=k)
-    half = period / 2
-    reduced = ew.call("remainder", step + half, float(period)) - half
-    reduced = ew.where((reduced == -half) & (step > 0), half, reduced)  # half a period up stays up
-    jump = ew.where(ew.absolute(step) < (half if discont is None else discont), 0.0, reduced - step)
+    half: Any = period // 2 if whole else period / 2
+    reduced = (step + half) % period - half
+    if half * 2 == period:
+        reduced = ew.where((reduced == -half) & (step > 0), half, reduced)  # half a period up stays up
+    jump = ew.where(ew.absolute(step) < (period / 2 if discont is None else discont), 0, reduced - step)
     front = (slice(None),) * k
-    return shaping.concatenate([x[(*front, slice(0, 1))], x[(*front, slice(1, None))] + cumsum(jump, k)], axis=k)
+    rest = x[(*front, slice(1, None))] + cumsum(jump, k)
+    return shaping.concatenate([x[(*front, slice(0, 1))], rest], axis=k).astype(dtype)
 
 
 @in_float32

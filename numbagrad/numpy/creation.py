@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from numbagrad.config import OPENED
-from numbagrad.core.arguments import arrays_of, host_value, own, owned, together
+from numbagrad.core.arguments import arrays_of, host_value, kind_of, own, owned, together
 from numbagrad.core.array import Array
 from numbagrad.core.device import chosen, find, foreign, host_bfloat16, move, place_of, placed
-from numbagrad.core.dtypes import FLOAT, check_dtype
+from numbagrad.core.dtypes import FLOAT, check_dtype, computed, result_type
 from numbagrad.core.errors import message
 from numbagrad.numpy import shaping
 from numbagrad.numpy.elementwise import call, where
@@ -180,24 +180,31 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """num values evenly from start to stop, differentiable in both."""
+    """num values evenly from start to stop, differentiable in both.
+
+    Dtypes: the common one of the ends, integers as float64.
+    """
     ends = [own(host_value(x, "linspace"), x) for x in (start, stop)]
     if device is not None:
         ends = [move(v, find(device, "linspace")) for v in ends]
     elif OPENED:
         ends = together("linspace", (start, stop), ends, False)
-    a, b = map(Array, ends)
+    common = result_type([float, *(kind_of(x, v) for x, v in zip((start, stop), ends, strict=True))])
+    a, b = (Array(convert(v, computed(common))) for v in ends)
     steps = num - 1 if endpoint else num
     weight = np.arange(num) / steps if steps > 0 else np.zeros(num)
     shape = np.broadcast_shapes(a.shape, b.shape)
     w = weight.reshape((num,) + (1,) * len(shape))
     # both ends exact: the last weight is 1 and the first 0
-    line = a * (1.0 - w) + b * w
+    line = a * (1.0 - w).astype(a.dtype) + b * w.astype(a.dtype)
+    if dtype is None:
+        line = Array(convert(line._value, common))
     if dtype is not None:
         target = check_dtype("linspace", dtype)
         line = Array(convert((line if target.kind not in "iu" else call("floor", line))._value, target))
     line = shaping.moveaxis(line, 0, axis) if axis else line
-    return (line, (b - a) / (steps if steps else np.nan)) if retstep else line
+    step = (b - a) / (steps if steps else np.nan)
+    return (line, Array(convert(step._value, common))) if retstep else line
 
 
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:

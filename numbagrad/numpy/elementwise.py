@@ -11,7 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, own, owned, promote, selected, value_of
 from numbagrad.core.array import Array
 from numbagrad.core.device import default, place_of, placed
-from numbagrad.core.dtypes import BOOL, FLOATING, INEXACT, check_dtype, finfo, float_dtype
+from numbagrad.core.dtypes import BOOL, FLOAT, FLOATING, INEXACT, check_dtype, finfo, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.core.registry import PRIMITIVES, own_zeros
 from numbagrad.core.trace import concrete
@@ -335,9 +335,16 @@ def float_power(x: Any, y: Any, /) -> Array:
 
 
 def ldexp(x: Any, exponent: Any, /) -> Array:
-    """x * 2 ** exponent."""
-    x, exponent = arrays_of("ldexp", x, exponent)
-    return call("multiply", convert_to_float(x, "ldexp"), call("exp2", convert_to_float(exponent, "ldexp")))
+    """x * 2 ** exponent, in the type of x if the exponent is an integer.
+
+    Edge: 2 ** exponent itself may be out of range.
+    """
+    x, e = arrays_of("ldexp", x, exponent)
+    x = convert_to_float(x, "ldexp")
+    dtype = x.dtype if e.dtype.kind in "biu" else promote((x, e), "ldexp")[1]
+    x, e = (Array(convert(v._value, FLOAT)) for v in (x, e))
+    first = call("floor", e * 0.5)
+    return Array(convert((x * call("exp2", first) * call("exp2", e - first))._value, dtype))
 
 
 def divmod(x: Any, y: Any, /) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from numbagrad.core.dtypes import SCALARS, float_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import reductions, shaping
+from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.order import ordered
 from numbagrad.numpy.reductions import normalize_axes
 from numbagrad.primitives import sort as prims
@@ -193,7 +194,7 @@ def _family(name: str, skip: bool, percent: bool, doc: str) -> Callable[..., Arr
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return in_float32(function)
 
 
 quantile = _family(
@@ -215,6 +216,7 @@ nanquantile = _family("nanquantile", True, False, "Quantiles of what is not nan;
 nanpercentile = _family("nanpercentile", True, True, "Percentiles of what is not nan; nan where there is nothing else.")
 
 
+@in_float32
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """The middle of the sorted elements, the mean of the two middle ones of an even number; nan if one is.
 
@@ -225,6 +227,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return ew.store(_quantile(a, 0.5, axis, "linear", keepdims, False, None, "median"), out, "median")
 
 
+@in_float32
 def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:

@@ -295,8 +295,8 @@ def std(
     correction: float | None = None,
 ) -> Array:
     """Square root of the variance. Derivative 0 where all elements are equal."""
-    variance = var(a, axis, dtype, None, ddof, keepdims, mean=mean, correction=correction)
-    return ew.store(ew.call_internal("norm_sqrt", variance), out, "std")
+    variance = var(a, axis, _wide(dtype, "std"), None, ddof, keepdims, mean=mean, correction=correction)
+    return _root(variance, dtype, out, "std")
 
 
 def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Array:
@@ -367,8 +367,11 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepd
     x, missing = _without_nan(a, 0, "nanmean")
     if missing is None:
         return mean(x, axis, dtype, out, keepdims)
+    target = x.dtype if dtype is None else check_dtype("nanmean", dtype)
+    x = Array(convert(x._value, computed(target)))
     n = sum(ew.call("logical_not", missing), axis, keepdims=keepdims)
-    return ew.store(sum(x, axis, dtype, None, keepdims) / ew.convert_like(n, x), out, "nanmean")
+    found = sum(x, axis, None, None, keepdims) / ew.convert_like(n, x)
+    return ew.store(Array(convert(found._value, target)), out, "nanmean")
 
 
 @in_float32
@@ -379,11 +382,14 @@ def nanvar(
     x, missing = _without_nan(a, 0, "nanvar")
     if missing is None:
         return var(x, axis, dtype, out, ddof, keepdims)
+    target = x.dtype if dtype is None else check_dtype("nanvar", dtype)
+    x = Array(convert(x._value, computed(target)))
     n = ew.convert_like(sum(ew.call("logical_not", missing), axis, keepdims=True), x)
     centred = ew.where(missing, np.asarray(0, x.dtype), x - sum(x, axis, keepdims=True) / n)
     squares = ew.real(centred * ew.conj(centred))
     left = ew.real(n if keepdims else n.reshape(sum(squares, axis).shape)) - ddof
-    return ew.store(sum(squares, axis, dtype, None, keepdims) / left, out, "nanvar")
+    found = sum(squares, axis, None, None, keepdims) / left
+    return ew.store(Array(convert(found._value, real_dtype(target))), out, "nanvar")
 
 
 @in_float32
@@ -391,7 +397,18 @@ def nanstd(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Array:
     """Standard deviation of what is not nan."""
-    return ew.store(ew.call_internal("norm_sqrt", nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
+    return _root(nanvar(a, axis, _wide(dtype, "nanstd"), None, ddof, keepdims), dtype, out, "nanstd")
+
+
+def _wide(dtype: Any, name: str) -> np.dtype | None:
+    """The type to compute in, of a result asked for."""
+    return None if dtype is None else computed(check_dtype(name, dtype))
+
+
+def _root(variance: Array, dtype: Any, out: Any, name: str) -> Array:
+    """A standard deviation in the type asked for."""
+    root = ew.call_internal("norm_sqrt", variance)
+    return ew.store(root if dtype is None else root.astype(real_dtype(check_dtype(name, dtype))), out, name)
 
 
 def _nan_arg(name: str, search: Any, fill: float) -> Any:

@@ -16,12 +16,12 @@ import numpy as np
 from numbagrad.config import OPENED
 from numbagrad.core.arguments import host_value, together
 from numbagrad.core.array import Array
-from numbagrad.core.dtypes import FLOATING, check_dtype, computed, finfo, is_half
+from numbagrad.core.dtypes import FLOATING, check_dtype, computed, is_half
 from numbagrad.core.errors import message
 from numbagrad.primitives.elementwise import MapOp, convert, map_op
 from numbagrad.random.keys import key_of, raw_bits, shape_of, split
 from numbagrad.scalar import ATOMS, Expr, arg
-from numbagrad.scalar.atoms import cast
+from numbagrad.scalar.atoms.cast import cast, floored
 
 F32 = np.dtype(np.float32)
 
@@ -43,8 +43,9 @@ def _high_bits(dtype: np.dtype, count: int) -> Expr:
 
 def unit(dtype: np.dtype) -> Expr:
     """Uniform on [0, 1)."""
-    n = finfo(dtype).nmant + 1  # as many bits as the type has, so that no rounding reaches 1
-    return _high_bits(computed(dtype), n) * 2.0**-n
+    dtype = computed(dtype)
+    n = 24 if dtype == F32 else 53
+    return _high_bits(dtype, n) * 2.0**-n
 
 
 def inside(dtype: np.dtype) -> Expr:
@@ -97,9 +98,16 @@ def _fits(natural: tuple[int, ...], full: tuple[int, ...]) -> bool:
         return False
 
 
-def _scaled_unit(u: Expr, low: Expr, high: Expr) -> Expr:
-    y = low + u * (high - low)
-    return ATOMS["select"](y < high, y, low)  # rounding may reach the excluded end
+@cache
+def _uniform(dtype: np.dtype) -> tuple[Callable[..., Expr], Callable[..., Expr]]:
+    """Transforms to [0, 1) and to [low, high). In 16 bits they round down: to nearest would reach the excluded end."""
+    down = floored(dtype) if is_half(dtype) else _same
+
+    def scaled(u: Expr, low: Expr, high: Expr) -> Expr:
+        y = low + u * (high - low)
+        return ATOMS["select"](y < high, down(y), low)  # rounding may reach the end before that, too
+
+    return down, scaled
 
 
 def uniform(key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0) -> Array:
@@ -111,9 +119,10 @@ def uniform(key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, ma
     >>> ng.grad(lambda w: ng.random.uniform(ng.random.key(0), (), maxval=w))(5.0)
     Array(0.41845711, dtype=float64)
     """
+    plain, scaled = _uniform(float_of(dtype, "uniform"))
     if minval.__class__ in (int, float) and maxval.__class__ in (int, float) and minval == 0 and maxval == 1:
-        return draw("uniform", key, shape, dtype, unit, _same)
-    return draw("uniform", key, shape, dtype, unit, _scaled_unit, minval, maxval)
+        return draw("uniform", key, shape, dtype, unit, plain)
+    return draw("uniform", key, shape, dtype, unit, scaled, minval, maxval)
 
 
 def _same(u: Expr) -> Expr:

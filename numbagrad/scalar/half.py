@@ -51,3 +51,38 @@ def float_to_bfloat16(x):
     if bits & 0x7FFFFFFF > 0x7F800000:
         return np.uint16((bits >> 16) | 0x40)
     return np.uint16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+
+
+@simd
+def floor_float16(x):
+    """The largest float16 that is not above x, as float32."""
+    h = np.int32(float_to_float16(x))
+    if float16_to_float(np.uint16(h)) > x:
+        h = h + 1 if h & 0x8000 else h - 1
+    return float16_to_float(np.uint16(h))
+
+
+@simd
+def floor_bfloat16(x):
+    """The largest bfloat16 that is not above x, as float32."""
+    h = np.int32(float_to_bfloat16(x))
+    if bfloat16_to_float(np.uint16(h)) > x:
+        h = h + 1 if h & 0x8000 else h - 1
+    return bfloat16_to_float(np.uint16(h))
+
+
+@simd
+def single_of(x):
+    """float32 of a float64, rounded to odd where it is not exact: 16 bits of it are then those of x itself.
+
+    Rounding twice to nearest is not rounding once. Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded
+    sums: proved algorithms using rounding to odd".
+    """
+    y = np.float32(x)
+    back = np.float64(y)
+    bits = i32_of(y)
+    if back == x or x != x:
+        return y
+    if abs(back) > abs(x):
+        bits -= np.int32(1)  # towards zero; infinity becomes the largest number
+    return f32_of(bits | np.int32(1))

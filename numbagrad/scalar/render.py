@@ -201,4 +201,4 @@ def loaded(dtype: np.dtype, text: str) -> str:
 
 def stored(dtype: np.dtype, text: str) -> str:
     """A result as it is kept."""
-    return f"float_to_{dtype.name}({text})" if is_half(dtype) else text
+    return f"float_to_{dtype.name}(float32({text}))" if is_half(dtype) else text

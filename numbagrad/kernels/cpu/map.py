@@ -128,7 +128,7 @@ def render(
 
 
 def _imports(body: Body, types: Sequence[str], code: Sequence[str]) -> list[str]:
-    text = "\n".join(body.lines + body.results)
+    text = "\n".join([*body.lines, *body.results, *code])
     numba = sorted(set(re.findall(r"\b(boolean|u?int\d+|float\d+|complex\d+)\(", text)))
     lines = [
         f"import {m}" for m in ("cmath", "math") if f"{m}." in text or any(f"{m}." in s for s in body.sources.values())

@@ -19,8 +19,9 @@ def cast(source: np.dtype, target: np.dtype) -> Atom:
         code = "{0} != 0"
     elif kinds == "bc":
         code = f"{target.name}(1 if {{0}} else 0)"
-    elif is_half(target) and real_dtype(source) == np.float64:
-        code = f"func.single_of({{0}}{'.real' if source.kind == 'c' else ''})"
+    elif is_half(target) and not np.can_cast(real_dtype(source), np.float32):
+        part = "{0}.real" if source.kind == "c" else "{0}"  # what float32 would round is rounded once
+        code = f"func.single_of({part if source.kind in 'fc' else f'float64({part})'})"
     elif kinds[0] == "c" and kinds[1] != "c":
         code = f"{made}({{0}}.real)"
     elif kinds[1] == "c" and kinds[0] != "c":
@@ -32,11 +33,27 @@ def cast(source: np.dtype, target: np.dtype) -> Atom:
     new = Atom(
         name,
         1,
-        {"*": code},
+        {"c" if source.kind == "c" else "*": code},
         vjp=(lambda g, x, out: (cast(target, source)(g),)) if smooth else None,
         jvp=(lambda t, x, out: cast(source, target)(t[0])) if smooth else None,
         result=target.name,
         rule="internal",
         doc=f"{source.name} to {target.name}.",
+    )
+    return ATOMS.setdefault(name, new)
+
+
+@cache
+def floored(target: np.dtype) -> Atom:
+    """Atom that takes float32 down to the next number that a type of 16 bits has. Derivative: 1, as of any rounding."""
+    name = f"floor_{target.name}"
+    new = Atom(
+        name,
+        1,
+        {"f": f"func.floor_{target.name}({{0}})"},
+        vjp=lambda g, x, out: (g,),
+        jvp=lambda t, x, out: t[0],
+        rule="internal",
+        doc=f"float32 rounded down to {target.name}.",
     )
     return ATOMS.setdefault(name, new)
