@@ -15,6 +15,7 @@ from typing import Any
 # elements of a memory-bound map, fewer where an element costs more (exponentials and the like).
 PARALLEL_ELEMENTS = 1 << 19
 PARALLEL_COSTLY = 1 << 17
+AWAKE = 8  # times fewer where a worker is awake already
 
 # Pieces handed to threads. Fixed, never a function of the thread count: results must not depend on it.
 CHUNK_ELEMENTS = 1 << 15

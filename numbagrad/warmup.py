@@ -98,7 +98,8 @@ def _native(name: str, dtype: np.dtype) -> None:
     from numbagrad.kernels.cpu import threads
     from numbagrad.primitives.elementwise import op
 
-    op("add")(np.ones(4), np.ones(4))
+    for size in (4, 1 << 17):
+        op("add")(np.ones(size), np.ones(size))
     for entry in ("drive", "serve", "dismiss"):
         threads._native(entry)
 
@@ -160,11 +161,18 @@ def _conv(x: Any, w: Any, **options: Any) -> Any:
     return lax.conv_general_dilated(x, w, (1, 1), "SAME", **options)
 
 
+def _matmul(x: Any) -> Any:
+    """A product that is not left to BLAS."""
+    wide = _namespace("numpy").tile(x.reshape(256, 1), (1, 40))
+    return wide @ wide.T
+
+
 # A public function on an array (4, 8, 8), and on a kernel where it needs one.
 _STRUCTURAL: dict[str, Callable[..., Any]] = {
     "conv": lambda x: _conv(x[None], x[:, :3, :3][:, None].repeat(4, 1)),
     "conv of one channel": lambda x: _conv(x[:, None], x[:, :3, :3][:, None].repeat(4, 0)),
     "depthwise conv": lambda x: _conv(x[None], x[:, :3, :3][:, None], feature_group_count=4),
+    "matmul": _matmul,
     "max_pool": lambda x: _namespace("nn").max_pool(x[None], (2, 2), (2, 2), channel_axis=1),
     "avg_pool": lambda x: _namespace("nn").avg_pool(x[None], (2, 2), (2, 2), channel_axis=1),
     "sort": lambda x: _namespace("numpy").sort(x),

@@ -73,7 +73,7 @@ def int32_at(typingctx, address):
     return types.int64(types.int64), codegen
 
 
-def stack_of(numba_type, count):
+def stack_of(numba_type, count, align=None):
     @intrinsic
     def scratch(typingctx):
         """Uninitialised stack memory of the calling kernel."""
@@ -82,6 +82,7 @@ def stack_of(numba_type, count):
         def codegen(context, builder, signature, args):
             with builder.goto_entry_block():
                 block = builder.alloca(context.get_data_type(numba_type), size=count)
+                block.align = align
             return builder.bitcast(block, context.get_value_type(pointer_type))
 
         return pointer_type(), codegen

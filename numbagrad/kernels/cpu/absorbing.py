@@ -22,10 +22,10 @@ def product(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int,
         return function(a, b)
     with np.errstate(all="ignore"):
         out = function(a, b)
-        return out if _finite(out) else _again(function, a, b, absorbs, out)
+        return out if is_finite(out) else again(function, a, b, absorbs, out)
 
 
-def _again(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int, ...], out: np.ndarray) -> np.ndarray:
+def again(function: Product, a: np.ndarray, b: np.ndarray, absorbs: tuple[int, ...], out: np.ndarray) -> np.ndarray:
     """Sums of the terms that are finite, where only such are left; of the others what their kinds add up to."""
     finite = function(*(np.where(np.isfinite(v), v, v.dtype.type(0)) for v in (a, b)))
     if a.dtype.kind == "c":
@@ -56,7 +56,7 @@ def _counts(a: np.ndarray, b: np.ndarray, absorbing: bool) -> tuple[np.ndarray, 
     return present.astype(a.dtype), (~np.isfinite(b)).astype(b.dtype)
 
 
-def _finite(x: np.ndarray) -> bool:
+def is_finite(x: np.ndarray) -> bool:
     """Whether all elements are (no: or so large that their sum is not)."""
     flat = x.reshape(-1)
     return bool(np.isfinite(np.dot(flat, flat) if x.size < MANY else reduce_sum(flat, axes=(0,))))

@@ -1,4 +1,4 @@
-"""Matrix products on the BLAS that NumPy links."""
+"""Contractions as products of matrices."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numbagrad.kernels.cpu import pool, threads
-from numbagrad.kernels.cpu.absorbing import product
+from numbagrad.kernels.cpu import gemm, pool
+from numbagrad.kernels.cpu.absorbing import again, is_finite
 
 Axes = tuple[int, ...]
-SHARED = 1 << 18  # multiplications from which on BLAS may use several threads
 
 
 def dot_general(
     x: np.ndarray, y: np.ndarray, *, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], absorbs: Axes = ()
 ) -> np.ndarray:
     """Result axes: batch, free of x, free of y."""
-    if absorbs:
-        return product(lambda a, b: dot_general(a, b, contract=contract, batch=batch), x, y, absorbs)
     found = _plan(x.shape, y.shape, contract, batch)
     a = x if found.x_order is None else x.transpose(found.x_order).reshape(found.a)
     b = y if found.y_order is None else y.transpose(found.y_order).reshape(found.b)
@@ -28,10 +25,19 @@ def dot_general(
     if dtype.kind == "b":
         return (a.astype(np.uint8) @ b.astype(np.uint8) > 0).reshape(found.shape)
     out = pool.empty(found.out, dtype)
-    if found.work > SHARED:
-        threads.dismiss()
-    np.matmul(a, b, out=out)
+    if absorbs and dtype.kind in "fc":
+        out = _absorbing(a, b, out, absorbs)
+    else:
+        gemm.matmul(a, b, out)
     return out if found.out == found.shape else out.reshape(found.shape)
+
+
+def _absorbing(a: np.ndarray, b: np.ndarray, out: np.ndarray, absorbs: Axes) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        finite = gemm.matmul(a, b, out, look=True)
+        if finite or (finite is None and is_finite(out)):
+            return out
+        return again(np.matmul, a, b, absorbs, out)
 
 
 class _Plan(NamedTuple):
@@ -43,7 +49,6 @@ class _Plan(NamedTuple):
     b: Axes
     out: Axes
     shape: Axes
-    work: int
 
 
 @lru_cache(maxsize=4096)
@@ -58,4 +63,4 @@ def _plan(x: Axes, y: Axes, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes
     a, b = (*stack, m, k), (*stack, k, n)
     plain_x, plain_y = a == x and x_order == tuple(range(len(x))), b == y and y_order == tuple(range(len(y)))
     out, shape = (*stack, m, n), (*stack, *rows, *columns)
-    return _Plan(None if plain_x else x_order, None if plain_y else y_order, a, b, out, shape, m * n * k)
+    return _Plan(None if plain_x else x_order, None if plain_y else y_order, a, b, out, shape)

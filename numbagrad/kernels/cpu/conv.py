@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from numbagrad.kernels.cpu import conv_patch, conv_plane, pool, threads
+from numbagrad.kernels.cpu import conv_patch, conv_plane, gemm
 from numbagrad.kernels.cpu.absorbing import product
 from numbagrad.kernels.cpu.conv_plan import Axis, Geometry
 from numbagrad.kernels.cpu.copy import contiguous
@@ -103,10 +103,7 @@ def _project(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: bool) -
     if backward:
         w = w.swapaxes(1, 2)
     if geometry.pointwise:
-        out = pool.empty((*x.shape[:2], w.shape[1], x.shape[3]), x.dtype)
-        threads.dismiss()
-        np.matmul(w[..., 0], x, out=out)
-        return out
+        return gemm.product(w[..., 0], x)
     geometry = geometry.squeezed()
     if geometry.inputs == geometry.outputs == 1:
         tables = conv_plane.layout(geometry, backward, conv_plane.room_elements(x.dtype))
@@ -130,13 +127,12 @@ def _weights(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
 
 def _pointwise_weights(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Sum over the batch of g x^T, image by image where all at once would take more memory than the images."""
-    threads.dismiss()
     n, groups, channels, _ = x.shape
     if n * groups * g.shape[2] * channels <= max(x.size, g.size):
-        return np.add.reduce(np.matmul(g, x.swapaxes(2, 3)), 0)
+        return np.add.reduce(gemm.product(g, x.swapaxes(2, 3)), 0)
     out = np.zeros((groups, g.shape[2], channels), x.dtype)
     for image in range(n):
-        out += np.matmul(g[image], x[image].swapaxes(1, 2))
+        out += gemm.product(g[image], x[image].swapaxes(1, 2))
     return out
 
 
@@ -182,8 +178,8 @@ def _project_small(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: b
     """As `_project`; w is (G, outputs, channels, taps) either way."""
     flat = w.reshape(*w.shape[:2], w.shape[2] * w.shape[3])
     if not backward:
-        return np.matmul(flat, _patches(x, geometry))
-    received = np.matmul(flat.swapaxes(1, 2), x)
+        return gemm.product(flat, _patches(x, geometry))
+    received = gemm.product(flat.swapaxes(1, 2), x)
     received = received.reshape(*x.shape[:2], w.shape[2], w.shape[3], *geometry.out_shape)
     out = np.zeros((*x.shape[:2], w.shape[2], *geometry.in_shape), x.dtype)
     for k, (reads, serves) in enumerate(_taps(geometry)):
@@ -192,5 +188,5 @@ def _project_small(x: np.ndarray, w: np.ndarray, geometry: Geometry, backward: b
 
 
 def _weights_small(x: np.ndarray, g: np.ndarray, geometry: Geometry) -> np.ndarray:
-    per_image = np.matmul(g, _patches(x, geometry).swapaxes(2, 3))
+    per_image = gemm.product(g, _patches(x, geometry).swapaxes(2, 3))
     return np.add.reduce(per_image, 0, dtype=x.dtype)

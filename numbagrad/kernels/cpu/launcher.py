@@ -65,7 +65,7 @@ class Variant:
         words[layout.K_ADDRESS] = kernel_address(name, source)
         words[layout.K_COUNT], words[layout.K_INPUTS] = count, count - outputs
         words[layout.K_SHAPE_FROM] = count - outputs if steps is None else list(steps).index(1)
-        words[layout.K_LIMIT] = limit
+        words[layout.K_LIMIT] = limit // config.AWAKE
         words[layout.K_GENERAL] = steps is None
         for word, answer in ((layout.K_TRUE, True), (layout.K_FALSE, False), (layout.K_NONE, None)):
             words[word] = id(answer)
@@ -75,7 +75,7 @@ class Variant:
         operands[:, O_STEP] = 1 if steps is None else steps
         operands[:, O_ITEM] = [d.itemsize for d in dtypes]
         operands[:, O_DTYPE] = [id(d) for d in dtypes]
-        self.name, self.steps = name, steps
+        self.name, self.steps, self.limit = name, steps, limit
         self._description = words, dtypes  # read by the builtins at every call
 
     @cached_property
@@ -100,9 +100,10 @@ class Variant:
     def parallel(self, *arrays: np.ndarray) -> bool:
         """Run on large arrays with several threads; False if the layout is another."""
         job = _new_job(arrays)
+        job[J_CHUNK] = min(config.CHUNK_ELEMENTS, self.limit // (2 * config.AWAKE))
         if not self._prepare(*arrays, job):
             return False
-        threads.run(job)
+        threads.run(job, wake=arrays[-1].size >= self.limit)
         return True
 
     def inner_steps(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...] | None:

@@ -25,7 +25,6 @@ O_STEP, O_ITEM, O_DTYPE, O_WORDS = range(4)
 # A job; then dims[ndim], ptrs[count], inner steps[count] and extras (elements), strides[ndim][count] (bytes),
 # inner strides[count] (bytes).
 (
-    J_NEXT,
     J_DONE,
     J_GUESTS,  # workers that were handed the job's address and have not left it
     J_PIECES,
@@ -38,8 +37,11 @@ O_STEP, O_ITEM, O_DTYPE, O_WORDS = range(4)
     J_BATCH,
     J_ROWS,
     J_NDIM,
-    J_BODY,
+    J_SPANS,  # the pieces are cut into as many runs, one a thread, which helps with others' when its own is done
+    J_NEXT,  # a counter each of them
 ) = range(14)
+MAX_SPANS = 8
+J_BODY = J_NEXT + MAX_SPANS
 
 # A worker's mailbox: asleep in Python, looking out for a job, or (any other value) the address of one.
 ASLEEP, AWAKE = range(2)

@@ -6,8 +6,9 @@ where Numba's dispatcher takes 0.3 and unpacking in Python several. `apply` make
 are not just what the kernel was made for it declines, and the caller takes the longer way. `prepare` writes the
 same plan into a job that several threads can work on; `drive` is what each of them runs. No maths here.
 
-A job is an array of words: see layout.py. Rows are claimed from an atomic counter in pieces of fixed
-size, so that a thread that is never scheduled costs nothing and results do not depend on who did what.
+A job is an array of words: see layout.py. Its rows are cut into pieces of fixed size, so that results do not depend on
+who did what, and the pieces into spans, one a thread, so that a thread finds in its cache what it wrote in the job
+before. They are claimed from atomic counters: a thread that is never scheduled costs nothing.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from numbagrad.kernels.cpu.layout import (
     J_NEXT,
     J_PIECES,
     J_ROWS,
+    J_SPANS,
     J_SPLITS,
     K_ADDRESS,
     K_COUNT,
@@ -62,6 +64,7 @@ from numbagrad.kernels.cpu.layout import (
     K_TRUE,
     K_TUPLE,
     MAILBOX,
+    MAX_SPANS,
     O_DTYPE,
     O_ITEM,
     O_STEP,
@@ -340,7 +343,8 @@ def prepare(self, args, nargs):
     batch = 1
     if splits == 1 and n > 0:
         batch = max(1, chunk // n)
-    job[J_NEXT] = 0
+    for k in range(MAX_SPANS):
+        job[J_NEXT + k] = 0
     job[J_DONE] = 0
     job[J_GUESTS] = 0
     job[J_PIECES] = splits * ((rows + batch - 1) // batch)
@@ -393,15 +397,19 @@ def _run_piece(job, piece, operands):
 
 
 @_helper
-def _claim_pieces(job):
-    """Run pieces until every one is claimed."""
+def _claim_pieces(job, who):
+    """Run pieces until every one is claimed, those of one's own span first."""
     operands = stack_operands()
-    pieces = job[J_PIECES]
-    piece = fetch_add(job, J_NEXT, 1)
-    while piece < pieces:
-        _run_piece(job, piece, operands)
-        fetch_add(job, J_DONE, 1)
-        piece = fetch_add(job, J_NEXT, 1)
+    pieces, spans = job[J_PIECES], job[J_SPANS]
+    for k in range(spans):
+        span = (who + k) % spans
+        first = pieces * span // spans
+        count = pieces * (span + 1) // spans - first
+        piece = fetch_add(job, J_NEXT + span, 1)
+        while piece < count:
+            _run_piece(job, first + piece, operands)
+            fetch_add(job, J_DONE, 1)
+            piece = fetch_add(job, J_NEXT + span, 1)
 
 
 def drive(job_address, mailboxes, workers):
@@ -412,7 +420,7 @@ def drive(job_address, mailboxes, workers):
         fetch_add(job, J_GUESTS, 1)
         if swap_word(boxes, k * MAILBOX, AWAKE, job_address) == 0:
             fetch_add(job, J_GUESTS, -1)
-    _claim_pieces(job)
+    _claim_pieces(job, 0)
     while load_word(job, J_DONE) < job[J_PIECES] or load_word(job, J_GUESTS) > 0:
         pass
 
@@ -425,8 +433,8 @@ def dismiss(job_address, mailboxes, workers):
 
 def serve(job_address, mailbox, patience):
     """A worker's part of a job; then look out for the next, which often comes within microseconds."""
-    _claim_pieces(words_at(job_address))
     box = words_at(mailbox)
+    _claim_pieces(words_at(job_address), box[1])
     box[0] = AWAKE
     waited = 0
     while True:
@@ -435,7 +443,7 @@ def serve(job_address, mailbox, patience):
             return
         if word != AWAKE:
             job = words_at(word)
-            _claim_pieces(job)
+            _claim_pieces(job, box[1])
             box[0] = AWAKE  # before leaving: the job's memory may be gone afterwards
             fetch_add(job, J_GUESTS, -1)
             waited = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numbagrad.kernels.cpu.copy import contiguous
 from numbagrad.kernels.cpu.launcher import Variant
 from numbagrad.scalar.render import NAMES
 
-COLUMNS = 2048  # columns a thread takes at a time
+COLUMNS = 256  # columns a thread takes at a time
 LANES = 64  # accumulators of a row: enough for 512-bit vectors and the latency of an addition
 
 
@@ -196,7 +196,7 @@ def _rows(monoid: Monoid, x: np.ndarray, out: np.ndarray, outer: tuple[int, int]
 def reduce_columns(monoid: Monoid, x: np.ndarray, target: np.dtype) -> np.ndarray:
     """Reduce the middle axis of a C-contiguous (outer, rows, columns) array."""
     outer, rows, columns = x.shape
-    height = max(64, 4 * config.CHUNK_ELEMENTS // max(1, columns))
+    height = _height(columns)
     if rows > 2 * height and outer * columns:
         whole = rows // height
         wide = _accumulator(monoid, x.dtype, target)
@@ -218,6 +218,25 @@ def _columns(
     source = (x[:, at:], (x.strides[0], rows * x.strides[1]), 1)
     target = (out[:, row:], (out.strides[0], out.strides[1]), 1)
     jobs.run(address, columns, outer, (source, target), (rows, columns), chunk=COLUMNS, work=max(1, rows))
+
+
+@lru_cache(maxsize=4096)
+def _column_plan(
+    monoid: Monoid, shape: tuple[int, ...], reduced: int, source: np.dtype, target: np.dtype
+) -> jobs.Prepared | None:
+    """The job that reduces the leading axes of an array in C order, if it is one job."""
+    rows, columns = math.prod(shape[:reduced]), math.prod(shape[reduced:])
+    if rows > 2 * _height(columns) or rows * columns == 0:
+        return None
+    cut, wake = jobs.cut_for(columns, (), COLUMNS, rows)
+    items = [source.itemsize, target.itemsize]
+    job = jobs.layout(_address(monoid, source, target, True), cut, (), [0, 0], [1, 1], [(), ()], items, (rows, columns))
+    return jobs.Prepared.of(job, 0, wake)
+
+
+def _height(columns: int) -> int:
+    """Rows that are combined at a time."""
+    return max(64, 4 * config.CHUNK_ELEMENTS // max(1, columns))
 
 
 def _memory_order(x: np.ndarray) -> list[int]:
@@ -293,6 +312,11 @@ def _of(monoid: Monoid, x: np.ndarray, axes: tuple[int, ...], target: np.dtype) 
             return out
     if len(axes) < x.ndim and axes == tuple(range(len(axes))) and x.flags.c_contiguous:
         kept_shape = x.shape[len(axes) :]
+        plan = _column_plan(monoid, x.shape, len(axes), x.dtype, target)
+        if plan is not None:
+            out = np.empty(kept_shape, target)
+            plan.run(x, out)
+            return out
         block = x.reshape(1, math.prod(x.shape[: len(axes)]), math.prod(kept_shape))
         return reduce_columns(monoid, block, target).reshape(kept_shape)
     return reduce(monoid, x, axes, target)

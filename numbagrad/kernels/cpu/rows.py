@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -155,15 +155,22 @@ def _kernel(name: str, dtype: np.dtype) -> int:
     return kernel_address(f"{name}_{kind}", text + _BODIES[name].format(**names))
 
 
+@lru_cache(maxsize=4096)
+def _plan(name: str, shape: tuple[int, ...], dtype: np.dtype, operands: int) -> jobs.Prepared:
+    """The job for operands of one shape in C order."""
+    n, rows, count = shape[-1], math.prod(shape[:-1]), operands + 1
+    cut, wake = jobs.cut_for(n, (rows,), work=2)
+    strides, inner = [(n * dtype.itemsize,)] * count, [dtype.itemsize] * count
+    job = jobs.layout(_kernel(name, dtype), cut, (rows,), [0] * count, [1] * count, strides, inner)
+    return jobs.Prepared.of(job, 1, wake)
+
+
 def _rows(name: str) -> Callable[..., np.ndarray]:
     def kernel(*operands: np.ndarray) -> np.ndarray:
         shape, dtype = operands[0].shape, operands[0].dtype
         out = pool.empty(shape, dtype)
         if out.size:
-            n, size = shape[-1], dtype.itemsize
-            arrays = [*map(contiguous, operands), out]
-            rows = math.prod(shape[:-1])
-            jobs.run(_kernel(name, dtype), n, (rows,), [(a, (n * size,), 1) for a in arrays], work=2)
+            _plan(name, shape, dtype, len(operands)).run(*map(contiguous, operands), out)
         return out
 
     kernel.__name__ = name

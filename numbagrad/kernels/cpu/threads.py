@@ -1,6 +1,6 @@
 """Worker threads that share the pieces of a large job.
 
-Pieces are claimed from the job's atomic counter, without the GIL. The caller works too and finishes alone if no worker
+Pieces are claimed from the job's atomic counters, without the GIL. The caller works too and finishes alone if no worker
 ever comes, so jobs may be started from any number of threads at once, inside each other, and after a fork (which
 leaves the child without workers: it starts its own).
 
@@ -23,10 +23,10 @@ import numpy as np
 
 from numbagrad import config
 from numbagrad.kernels.cpu.compiler import module_address
-from numbagrad.kernels.cpu.layout import ASLEEP, J_PIECES, MAILBOX
+from numbagrad.kernels.cpu.layout import ASLEEP, J_PIECES, J_SPANS, MAILBOX, MAX_SPANS
 
 DATA = object.__basicsize__  # where a numpy.ndarray holds the address of its elements, see native.py
-PATIENCE = 1 << 20  # looks at the mailbox before sleeping
+PATIENCE = 1 << 21  # looks at the mailbox before sleeping: half a millisecond
 MAX_WORKERS = 256
 
 
@@ -37,6 +37,7 @@ class _Crew:
         self.process = os.getpid()
         self.queue: SimpleQueue[np.ndarray] = SimpleQueue()
         self.mailboxes = np.full(MAX_WORKERS * MAILBOX, ASLEEP, np.int64)
+        self.mailboxes[1::MAILBOX] = np.arange(1, MAX_WORKERS + 1)  # who is who
         self.address = self.mailboxes.ctypes.data
         self.size = 0
         self._lock = threading.Lock()
@@ -70,23 +71,26 @@ def address_of(array: np.ndarray) -> int:
     return _word(id(array) + DATA).value
 
 
-def run(job: np.ndarray) -> None:
-    """Run a job to its end, with the workers' help if it has several pieces."""
+def run(job: np.ndarray, wake: bool = True) -> None:
+    """Run a job to its end, with the workers' help if it has several pieces: of those awake, or of all."""
     global _crew
     pieces = int(job[J_PIECES])
     helpers = min(config.num_threads(), pieces, MAX_WORKERS + 1) - 1 if pieces > 1 else 0
     if helpers <= 0:
+        job[J_SPANS] = 1
         _native("drive")(address_of(job), 0, 0)
         return
+    job[J_SPANS] = min(helpers + 1, MAX_SPANS)
     crew = _crew
     if crew.process != os.getpid():
         crew = _crew = _Crew()
-    if crew.size < helpers:
-        crew.grow(helpers)
-    for k in range(helpers):
-        if crew.mailboxes[k * MAILBOX] == ASLEEP:
-            crew.queue.put(job)
-    _native("drive")(address_of(job), crew.address, helpers)
+    if wake:
+        if crew.size < helpers:
+            crew.grow(helpers)
+        for k in range(helpers):
+            if crew.mailboxes[k * MAILBOX] == ASLEEP:
+                crew.queue.put(job)
+    _native("drive")(address_of(job), crew.address, min(helpers, crew.size))
 
 
 def dismiss() -> None:

@@ -48,6 +48,11 @@ class _Vectors:
         zeros = ir.Constant(ir.VectorType(I32, self.width), [0] * self.width)
         return self.builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
+    def prefetch(self, pointer, at):
+        """Bring what will be written into the cache."""
+        place = self.builder.bitcast(self.builder.gep(pointer, [at]), ir.IntType(8).as_pointer())
+        self.call("llvm.prefetch.p0", ir.VoidType(), place, *(ir.Constant(I32, k) for k in (1, 3, 1)))
+
     def fma(self, a, b, c):
         return self.call(f"llvm.fma.{self.suffix}", self.type, a, b, c)
 
@@ -120,6 +125,30 @@ def _loop(builder, count, carried):
     return index, phis, close
 
 
+def _tile_sums(v, rows, vectors, n, a, a_at, a_row, a_step, b, b_at, b_step):
+    """Sums of n products, one vector after the other, row by row: a[r * a_row + i * a_step] * b[i * b_step + j]."""
+    builder = v.builder
+    i, sums, close = _loop(builder, n, [v.zero] * (rows * vectors))
+    b_here = builder.add(b_at, builder.mul(i, b_step))
+    right = [v.load(b, builder.add(b_here, ir.Constant(I64, j * v.width))) for j in range(vectors)]
+    a_here = builder.add(a_at, builder.mul(i, a_step))
+    new = []
+    for r in range(rows):
+        at = builder.add(a_here, builder.mul(a_row, ir.Constant(I64, r)))
+        left = v.splat(builder.load(builder.gep(a, [at])))
+        new += [v.fma(left, right[j], sums[r * vectors + j]) for j in range(vectors)]
+    close(new)
+    return new
+
+
+def _tile_places(v, rows, vectors, c_at, c_step):
+    return [
+        v.builder.add(c_at, v.builder.add(v.builder.mul(c_step, ir.Constant(I64, r)), ir.Constant(I64, j * v.width)))
+        for r in range(rows)
+        for j in range(vectors)
+    ]
+
+
 def multiply_tile(numba_type, rows, vectors, a_row, a_step):
     """Intrinsic `(n, a, a_at, b, b_at, b_step, c, c_at, c_step)`: a tile of sums of n products, kept in registers.
 
@@ -135,26 +164,47 @@ def multiply_tile(numba_type, rows, vectors, a_row, a_step):
         def codegen(context, builder, signature, args):
             n, a, a_at, b, b_at, b_step, c, c_at, c_step = args
             v = _Vectors(context, builder, numba_type)
-            number = lambda k: ir.Constant(I64, k)
-            places = [
-                builder.add(c_at, builder.add(builder.mul(c_step, number(r)), number(j * v.width)))
-                for r in range(rows)
-                for j in range(vectors)
-            ]
-            i, sums, close = _loop(builder, n, [v.zero] * len(places))
-            b_here = builder.add(b_at, builder.mul(i, b_step))
-            right = [v.load(b, builder.add(b_here, number(j * v.width))) for j in range(vectors)]
-            a_here = builder.add(a_at, builder.mul(i, number(a_step)))
-            new = []
-            for r in range(rows):
-                left = v.splat(builder.load(builder.gep(a, [builder.add(a_here, number(r * a_row))])))
-                new += [v.fma(left, right[j], sums[r * vectors + j]) for j in range(vectors)]
-            close(new)
-            for value, p in zip(new, places, strict=True):
+            steps = ir.Constant(I64, a_row), ir.Constant(I64, a_step)
+            sums = _tile_sums(v, rows, vectors, n, a, a_at, *steps, b, b_at, b_step)
+            for value, p in zip(sums, _tile_places(v, rows, vectors, c_at, c_step), strict=True):
                 v.store(builder.fadd(v.load(c, p), value), c, p)
             return context.get_dummy_value()
 
         kinds = [word, pointer_type, word, pointer_type, word, word, pointer_type, word, word]
+        return types.void(*kinds), codegen
+
+    return tile
+
+
+def matrix_tile(numba_type, rows, vectors, a_step):
+    """Intrinsic `(n, a, a_at, b, b_at, c, c_at, c_step, first)`: as `multiply_tile`, of packed matrices.
+
+    a holds its columns side by side, as many rows as a vector has lanes; b its rows. c is not read if `first`.
+    """
+    pointer_type = types.CPointer(numba_type)
+    word = types.int64
+
+    @intrinsic
+    def tile(typingctx, n, a, a_at, b, b_at, c, c_at, c_step, first):
+        def codegen(context, builder, signature, args):
+            n, a, a_at, b, b_at, c, c_at, c_step, first = args
+            v = _Vectors(context, builder, numba_type)
+            places = _tile_places(v, rows, vectors, c_at, c_step)
+            for p in places:
+                v.prefetch(c, p)
+            steps = ir.Constant(I64, 1), ir.Constant(I64, a_step)
+            b_step = ir.Constant(I64, vectors * v.width)
+            sums = _tile_sums(v, rows, vectors, n, a, a_at, *steps, b, b_at, b_step)
+            with builder.if_else(builder.icmp_signed("!=", first, ir.Constant(I64, 0))) as (then, otherwise):
+                with then:
+                    for value, p in zip(sums, places, strict=True):
+                        v.store(value, c, p)
+                with otherwise:
+                    for value, p in zip(sums, places, strict=True):
+                        v.store(builder.fadd(v.load(c, p), value), c, p)
+            return context.get_dummy_value()
+
+        kinds = [word, pointer_type, word, pointer_type, word, pointer_type, word, word, word]
         return types.void(*kinds), codegen
 
     return tile
