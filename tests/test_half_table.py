@@ -8,7 +8,6 @@ from samples.primitives import CASES
 
 import numbagrad as ng
 import numbagrad.numpy as np
-from numbagrad.core.array import Array
 
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 ATOMS = [n for n, s in SAMPLES.items() if "float32" in s.dtypes()]
@@ -21,7 +20,7 @@ def halves(xs, name):
 
 
 def close(got, want, name, roundings=1):
-    got, want = ([x for x in (out if isinstance(out, (tuple, list)) else [out])] for out in (got, want))
+    got, want = (out if isinstance(out, (tuple, list)) else [out] for out in (got, want))
     assert len(got) == len(want)
     for g, w in zip(got, want, strict=True):
         assert g.shape == w.shape and g.dtype.name == w.dtype.name.replace("float32", name)
