@@ -59,5 +59,5 @@ dot_general = Multilinear(
         lambda g, x, y, **params: _transpose_operand(g, x, y, **params, which=0),
         lambda g, x, y, **params: _transpose_operand(g, x, y, **params, which=1),
     ),
-    doc="Sum of products over contracted axes; result axes: batch, free of x, free of y. On BLAS.",
+    doc="Sum of products over contracted axes; result axes: batch, free of x, free of y.",
 )

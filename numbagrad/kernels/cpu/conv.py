@@ -1,7 +1,7 @@
 """Convolution, its input gradient and its weight gradient: which kernel for which shapes and types.
 
     one channel with one, few taps    conv_plane: shifted copies of the plane
-    1 x 1, plain                      BLAS
+    1 x 1, plain                      a matrix product
     anything else                     conv_patch: patches packed into L1, register tiles
     complex                           four real ones
     integers, few multiplications     patches by NumPy, one matrix product: nothing to compile

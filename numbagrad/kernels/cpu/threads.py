@@ -4,10 +4,10 @@ Pieces are claimed from the job's atomic counters, without the GIL. The caller w
 ever comes, so jobs may be started from any number of threads at once, inside each other, and after a fork (which
 leaves the child without workers: it starts its own).
 
-A worker that has finished looks out for the next job for some 200 us, then sleeps in a queue. Waking a sleeper costs
-70 to 100 us; eager code, which makes one large job after another, finds its workers
-awake (a gradient of nine such maps: 2.2 ms instead of 2.8). Before a call into BLAS, which has threads of its own, they
-are sent to sleep: a worker that looks out would take the core from them.
+A worker that has finished looks out for the next job for half a millisecond, then sleeps in a queue. Waking a sleeper
+costs 70 to 100 us; eager code, which makes one large job after another, finds its workers awake (a gradient of nine such
+maps: 2.2 ms instead of 2.8). Before a call into BLAS that uses its own threads they are sent to sleep: a worker that
+looks out would take the core from them.
 """
 
 from __future__ import annotations
