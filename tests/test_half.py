@@ -270,6 +270,20 @@ def test_parameters_in_float32(place, name):
 
 
 @every_kind
+def test_what_numpy_does_on_the_host(place, name):
+    """NumPy knows neither bfloat16's nan nor its common type with integers."""
+    x = half([1.0, onp.nan, 2.0, onp.nan, 1.0], place, name)
+    values, first, inverse, counts = np.unique(x, True, True, True)
+    assert values.dtype.name == name and onp.asarray(counts).tolist() == [2, 1, 2]
+    assert onp.asarray(first).tolist() == [0, 2, 1] and onp.asarray(inverse).tolist() == [0, 2, 1, 2, 0]
+    assert np.unique(x).shape == (3,) and np.unique(x, equal_nan=False).shape == (4,)
+    assert onp.asarray(np.isin(x, [2, 3])).tolist() == [False, False, True, False, False]
+    assert onp.asarray(np.isin([1, 7], x)).tolist() == [True, False]
+    assert [float(v) for v in np.pad(x[:1], 1, constant_values=x[2])] == [2, 1, 2]
+    near(np.interp(x[:1] + 0.5, half([0, 2], place, name), half([0, 1], place, name)), [0.75], place, name)
+
+
+@every_kind
 def test_rules_of_several_operations(place, name):
     """A rule that divides or multiplies on its way stays in range."""
     v = half([300.0, 300.0, 1e-3, 1e-2], place, name)

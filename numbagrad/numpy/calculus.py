@@ -113,6 +113,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     return reductions.sum(step * (_cut(v, k, 1, None) + _cut(v, k, None, -1)) / 2.0, k)
 
 
+@in_float32
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> Array:
     """Piecewise linear interpolation through (xp, fp), xp ascending; differentiable in x, xp and fp."""
     v, points, heights = map(_float, arrays_of("interp", x, xp, fp))

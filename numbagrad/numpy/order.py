@@ -11,6 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, value_of
 from numbagrad.core.array import Array, ViewArray, concrete_array
 from numbagrad.core.device import beside
+from numbagrad.core.dtypes import computed
 from numbagrad.core.errors import ViewAssignmentError, message
 from numbagrad.numpy import elementwise as ew
 from numbagrad.numpy import shaping
@@ -225,11 +226,11 @@ def unique(
     """
     x = Array(value_of(ar, "unique"))
     k = None if axis is None else normalize_axis(axis, x.ndim, "unique")
-    plain = concrete_array(x)
+    plain, wide = concrete_array(x), computed(x.dtype)  # NumPy does not know bfloat16's nan from its numbers
     if plain is x._value and size is None and not (return_index or return_inverse or return_counts):
-        return Array(np.unique(plain, axis=k, equal_nan=equal_nan))
+        return Array(np.unique(plain.astype(wide, copy=False), axis=k, equal_nan=equal_nan).astype(x.dtype, copy=False))
     options: Any = dict(return_inverse=bool(return_inverse), axis=k, equal_nan=equal_nan)
-    _, first, *more = np.unique(plain, return_index=True, return_counts=True, **options)
+    _, first, *more = np.unique(plain.astype(wide, copy=False), return_index=True, return_counts=True, **options)
     inverse, counts = more[0], more[-1]
     lines = shaping.ravel(x) if k is None else shaping.moveaxis(x, k, 0)
     found = Array(rows_of.take(lines._value, first, mode="raise"))

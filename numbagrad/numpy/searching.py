@@ -11,7 +11,7 @@ import numpy as np
 from numbagrad.core.arguments import arrays_of, host_value, meet_with, own, owned, promote, selected
 from numbagrad.core.array import Array
 from numbagrad.core.device import beside, default, place_of, placed, report
-from numbagrad.core.dtypes import INEXACT, promote_pair
+from numbagrad.core.dtypes import INEXACT, computed, promote_pair
 from numbagrad.core.errors import message
 from numbagrad.core.registry import mixed_devices
 from numbagrad.core.trace import Box
@@ -35,8 +35,9 @@ __all__ = [
 
 
 def _numbers(x: Any, what: str) -> np.ndarray:
-    """The concrete numbers: the shape of a result depends on them."""
-    return Array(host_value(x))._concrete(what, "Do it outside the function, or on stop_gradient(x).")
+    """The concrete numbers, of types that NumPy can order: the shape of a result depends on them."""
+    found = Array(host_value(x))._concrete(what, "Do it outside the function, or on stop_gradient(x).")
+    return found.astype(computed(found.dtype), copy=False)
 
 
 def _beside(made: np.ndarray, x: Any) -> Array:

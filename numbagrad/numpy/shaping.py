@@ -401,9 +401,7 @@ def pad(
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if mode != "constant":
         return _pad_by_index(x, pairs, mode)
-    fills: Any = constant_values if np.ndim(constant_values) else ((constant_values, constant_values),)
-    fills = [(fills[0], fills[1])] * x.ndim if np.ndim(fills) == 1 and len(fills) == 2 else list(fills)
-    fills = fills * x.ndim if len(fills) == 1 else fills
+    fills = _fills(constant_values, x.ndim)
     for k, ((before, after), (low, high)) in enumerate(zip(pairs, fills, strict=True)):
         parts = [x]
         if before:
@@ -412,6 +410,20 @@ def pad(
             parts.append(_block(high, after, x, k))
         x = concatenate(parts, k) if len(parts) > 1 else x
     return x
+
+
+def _depth(values: Any) -> int:
+    if isinstance(values, (tuple, list)):
+        return 1 + (_depth(values[0]) if values else 0)
+    return getattr(values, "ndim", 0)
+
+
+def _fills(values: Any, ndim: int) -> list[Any]:
+    """Pairs of numbers, one an axis, from what broadcasts to them. NumPy itself cannot look into traced values."""
+    levels = _depth(values)
+    rows = [[values]] if levels == 0 else [list(values)] if levels == 1 else [list(row) for row in values]
+    pairs = [row * 2 if len(row) == 1 else row for row in rows]
+    return pairs * ndim if len(pairs) == 1 else pairs
 
 
 def _block(fill: Any, amount: int, x: Array, axis: int) -> Array:

@@ -5,9 +5,9 @@ ever comes, so jobs may be started from any number of threads at once, inside ea
 leaves the child without workers: it starts its own).
 
 A worker that has finished looks out for the next job for half a millisecond, then sleeps in a queue. Waking a sleeper
-costs 70 to 100 us; eager code, which makes one large job after another, finds its workers awake (a gradient of nine such
-maps: 2.2 ms instead of 2.8). Before a call into BLAS that uses its own threads they are sent to sleep: a worker that
-looks out would take the core from them.
+costs 70 to 100 us; eager code, which makes one large job after another, finds its workers awake (a gradient of nine
+such maps: 2.2 ms instead of 2.8). Before a call into BLAS that uses its own threads they are sent to sleep: a worker
+that looks out would take the core from them.
 """
 
 from __future__ import annotations
