@@ -18,7 +18,7 @@ from numbagrad.core.dtypes import FLOATING, float_dtype, real_dtype
 from numbagrad.core.errors import message
 from numbagrad.lax.windows import Padding, geometry
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy import reductions, searching, shaping
+from numbagrad.numpy import padding, reductions, searching, shaping
 from numbagrad.numpy.halves import in_float32
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import window as prims
@@ -265,7 +265,7 @@ def adaptive_avg_pool(inputs: Any, output_size: Ints, *, channel_axis: int | Non
         index = first[:, None] + np.arange(lengths.max(initial=1))
         index = np.where(index < (first + lengths)[:, None], index, n)
         rim = [(0, int(k == d)) for d in range(x.ndim)]
-        rows = searching.take(shaping.pad(x, rim), index, axis=k)  # n: the zero behind the end
+        rows = searching.take(padding.pad(x, rim), index, axis=k)  # n: the zero behind the end
         column = lengths.reshape((outputs,) + (1,) * (x.ndim - k - 1)).astype(np.abs(np.zeros((), x.dtype)).dtype)
         x = reductions.sum(rows, k + 1) / column
     return x

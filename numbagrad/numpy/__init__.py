@@ -18,6 +18,7 @@ from numbagrad.numpy.histogram import *
 from numbagrad.numpy.inspection import __array_namespace_info__
 from numbagrad.numpy.logic import *
 from numbagrad.numpy.order import *
+from numbagrad.numpy.padding import *
 from numbagrad.numpy.products import *
 from numbagrad.numpy.quantile import *
 from numbagrad.numpy.reductions import *

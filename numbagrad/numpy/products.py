@@ -12,7 +12,7 @@ from numbagrad.core.array import Array
 from numbagrad.core.dtypes import check_dtype
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy import reductions, shaping
+from numbagrad.numpy import padding, reductions, shaping
 from numbagrad.numpy.reductions import normalize_axis
 from numbagrad.primitives import layout
 from numbagrad.primitives.broadcast import reduce_sum
@@ -162,7 +162,7 @@ def diag(v: Any, k: int = 0) -> Array:
     if x.ndim != 1:
         raise ValueError(message("diag", "needs a vector or a matrix", x.shape, "1 or 2 axes"))
     square = Array(layout.embed_diagonal(x._value))
-    return shaping.pad(square, ((max(0, -k), max(0, k)), (max(0, k), max(0, -k)))) if k else square
+    return padding.pad(square, ((max(0, -k), max(0, k)), (max(0, k), max(0, -k)))) if k else square
 
 
 def diagflat(v: Any, k: int = 0) -> Array:

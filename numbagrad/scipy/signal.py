@@ -11,7 +11,7 @@ from numbagrad.core.array import Array
 from numbagrad.core.device import beside
 from numbagrad.core.errors import message
 from numbagrad.numpy import elementwise as ew
-from numbagrad.numpy import shaping
+from numbagrad.numpy import padding, shaping
 from numbagrad.numpy.convolution import correlate_full, flip
 from numbagrad.primitives.elementwise import op as map_of
 from numbagrad.primitives.slices import getitem
@@ -135,7 +135,7 @@ def _two_axes(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, op: 
         return Array(_correlate(x, w, mode, op))
     pads = [(k - 1, k - 1) for k in w.shape]
     options = {"constant_values": fillvalue} if _PAD_MODES[boundary] == "constant" else {}
-    padded = shaping.pad(Array(x), pads, mode=_PAD_MODES[boundary], **options)
+    padded = padding.pad(Array(x), pads, mode=_PAD_MODES[boundary], **options)
     full = correlate_full(padded._value, w, ((0, 0), (0, 0)))
     if mode == "full":
         return Array(full)
